@@ -1,0 +1,25 @@
+"""The one exception for mistakes of the user, and how command lines report it."""
+
+import sys
+
+
+class UserError(ValueError):
+    """Bad input. The message is one sentence that names the option or file and what to do."""
+
+
+def exit_with(error: UserError):
+    """Print the sentence on standard error and leave with status 2."""
+    print(f"error: {error}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def command(main):
+    """Decorate a script's ``main(argv)``: a UserError becomes one sentence and status 2."""
+
+    def run(argv=None):
+        try:
+            return main(argv)
+        except UserError as error:
+            exit_with(error)
+
+    return run
