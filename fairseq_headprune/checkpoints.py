@@ -1,0 +1,200 @@
+"""Reading fairseq checkpoints: what they hold, as plain values, with clear refusals.
+
+Heads and gates are read from the file alone, without building the model or finding its data.
+"""
+
+import enum
+import os
+import pickle
+from argparse import Namespace
+from typing import Any, Dict, Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_headprune import gates
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout
+
+MODULES = {
+    "enc_self": "encoder.layers.{}.self_attn",
+    "dec_self": "decoder.layers.{}.self_attn",
+    "dec_enc": "decoder.layers.{}.encoder_attn",
+}
+"""Name of the attention module of each type in a state dict, by layer."""
+
+
+def load_checkpoint(path) -> Dict[str, Any]:
+    """The contents of a checkpoint file, on the CPU; UserError when it is not a whole fairseq one."""
+    path = str(path)
+    if not os.path.isfile(path):
+        raise UserError(f"checkpoint {path} does not exist")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise UserError(
+            f"cannot read {path} as a checkpoint: it is truncated or no fairseq file ({first[:120]})"
+        ) from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no 'model' entry")
+    if not (state.get("cfg") or state.get("args")):
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no configuration")
+    _split_old_projections(state["model"])
+    missing = [
+        name
+        for name in MODULES.values()
+        if not any(key.startswith(name.format(0) + ".") for key in state["model"])
+    ]
+    if missing:
+        raise UserError(
+            f"{path} is not an encoder-decoder Transformer: it has no {missing[0].format(0)}"
+        )
+    return state
+
+
+def _split_old_projections(model: Dict[str, Tensor]) -> None:
+    """Checkpoints of before 2020 hold q, k and v in one matrix."""
+    for key in [k for k in model if k.endswith(("in_proj_weight", "in_proj_bias"))]:
+        prefix, kind = key.rsplit("in_proj_", 1)
+        for name, part in zip(("q", "k", "v"), model.pop(key).chunk(3)):
+            model[f"{prefix}{name}_proj.{kind}"] = part
+
+
+def plain(value: Any) -> Any:
+    """Configuration as plain Python values: dictionaries, lists, strings, numbers, None."""
+    from omegaconf import OmegaConf
+
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value, resolve=True, enum_to_str=True)
+    if isinstance(value, Namespace):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(v) for v in value]
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "item"):
+        return plain(value.item())
+    return str(value)
+
+
+def configuration(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The whole configuration as plain nested dictionaries, for old (args) checkpoints too."""
+    if state.get("cfg"):
+        return plain(state["cfg"])
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    return plain(convert_namespace_to_omegaconf(state["args"]))
+
+
+def model_options(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The model's options, flat and named as the flags."""
+    if state.get("cfg"):
+        return plain(state["cfg"]["model"])
+    return plain(state["args"])
+
+
+def num_layers(state: Dict[str, Any]) -> Dict[str, int]:
+    """Layers per attention type."""
+    counts = {}
+    for key, name in MODULES.items():
+        before, after = name.split("{}")
+        found = {k[len(before) :].split(".")[0] for k in state["model"] if k.startswith(before)}
+        counts[key] = len({n for n in found if any(_attention_keys(state, key, int(n)))})
+    return counts
+
+
+def _attention_keys(state, key: str, layer: int):
+    prefix = MODULES[key].format(layer) + "."
+    return [k for k in state["model"] if k.startswith(prefix)]
+
+
+def num_heads(state: Dict[str, Any]) -> Dict[str, int]:
+    """Heads per layer of the model before any was removed, per attention type."""
+    options = model_options(state)
+    encoder = int(options.get("encoder_attention_heads", 8))
+    decoder = int(options.get("decoder_attention_heads", 8))
+    return {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
+
+
+def whole_layout(state: Dict[str, Any]) -> HeadLayout:
+    """All heads of the architecture, removed ones included."""
+    layers, heads = num_layers(state), num_heads(state)
+    return HeadLayout(**{t: (tuple(range(heads[t])),) * layers[t] for t in ATTENTION_TYPES})
+
+
+def stored_layout(state: Dict[str, Any]) -> Optional[HeadLayout]:
+    """The layout that the checkpoint was built with, or None when it has all heads."""
+    text = model_options(state).get("head_layout")
+    return HeadLayout.from_json(text, "the checkpoint's head_layout") if text else None
+
+
+def existing_layout(state: Dict[str, Any]) -> HeadLayout:
+    """The heads that have parameters in the checkpoint."""
+    return stored_layout(state) or whole_layout(state)
+
+
+def gate_options(state: Dict[str, Any]) -> Dict[str, Any]:
+    """``temperature`` and ``stretch`` of the checkpoint's gates, as keyword arguments."""
+    options = model_options(state)
+    stretch = (options.get("gate_stretch_low", -0.1), options.get("gate_stretch_high", 1.1))
+    return {"temperature": options.get("gate_temperature", 0.33), "stretch": stretch}
+
+
+def log_alphas(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tensor]:
+    """``(type, layer) -> log alpha [existing heads]``, float32, for layers that have gates."""
+    found = {}
+    for key, layers in num_layers(state).items():
+        for layer in range(layers):
+            prefix = MODULES[key].format(layer) + ".gates."
+            if prefix + "scaled_log_a" in state["model"]:
+                scaled = state["model"][prefix + "scaled_log_a"].float()
+                found[key, layer] = scaled * state["model"][prefix + "lr_scale"].float()
+    return found
+
+
+def open_layout(state: Dict[str, Any]) -> HeadLayout:
+    """The heads that act in evaluation: they exist and their gate, if any, is open."""
+    layout = existing_layout(state)
+    options, log_a = gate_options(state), log_alphas(state)
+    layers = {}
+    for key in ATTENTION_TYPES:
+        layers[key] = []
+        for layer, heads in enumerate(layout[key]):
+            if (key, layer) in log_a:
+                is_open = gates.hard(log_a[key, layer], **options).tolist()
+                heads = tuple(h for h, g in zip(heads, is_open) if g > 0)
+            layers[key].append(heads)
+    return HeadLayout(**{t: tuple(layers[t]) for t in ATTENTION_TYPES})
+
+
+def checkpoint_layout(state: Dict[str, Any]) -> HeadLayout:
+    """The heads that another model should have to be like this one."""
+    return open_layout(state)
+
+
+def load_model(path, data: Optional[str] = None):
+    """``(model, cfg, task)`` of a checkpoint file, ready for evaluation on the CPU.
+
+    ``data`` replaces the folder of binarised data that the checkpoint names (its dictionaries are
+    needed). UserError for files that are not whole Transformer checkpoints.
+    """
+    from fairseq import checkpoint_utils
+
+    load_checkpoint(path)  # for its refusals; fairseq's own loading has none
+    overrides = {"data": str(data)} if data else {}
+    try:
+        models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path)], arg_overrides=overrides
+        )
+    except (FileNotFoundError, OSError) as error:
+        raise UserError(
+            f"cannot find the dictionaries of {path} ({error}): name the folder of its binarised data"
+        ) from None
+    model = models[0]
+    model.eval()
+    return model, cfg, task

@@ -1,0 +1,177 @@
+"""Label-smoothed cross-entropy plus the L0 penalty of head gates (section 6.1).
+
+L = L_xent + lambda * sum of P(open), with L_xent the mean per target token in nats. fairseq sums
+losses and divides gradients by a sample size at the end, so the penalty is multiplied by the number
+of target tokens here: workers, accumulation and batch size then drop out. (With --sentence-avg
+everything, penalty included, is divided by sentences instead of tokens: the same objective, scaled.)
+"""
+
+import logging
+from dataclasses import dataclass, field
+from typing import Dict
+
+import torch
+
+from fairseq.criterions import register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import (
+    LabelSmoothedCrossEntropyCriterion,
+    LabelSmoothedCrossEntropyCriterionConfig,
+)
+from fairseq.logging import metrics
+from fairseq_headprune import target as head_target
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.gate_report import count_layers, expected_open, head_gates
+from fairseq_headprune.layout import ATTENTION_TYPES
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class LabelSmoothedCrossEntropyL0Config(LabelSmoothedCrossEntropyCriterionConfig):
+    l0_lambda: float = field(
+        default=0.0,
+        metadata={
+            "help": "weight of the penalty, in nats per target token for one head surely open "
+            "(try 0.003 to 0.03)"
+        },
+    )
+    l0_warmup_updates: int = field(
+        default=0,
+        metadata={"help": "raise the weight from 0 over so many updates (default: at once)"},
+    )
+    l0_target_heads: str = field(
+        default="",
+        metadata={
+            "help": "prune to so many heads, in all (20) or per type (enc-self=10,dec-self=20), "
+            "by a learned weight instead of --l0-lambda"
+        },
+    )
+
+
+@register_criterion("label_smoothed_cross_entropy_l0", dataclass=LabelSmoothedCrossEntropyL0Config)
+class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
+    """Logs ``loss`` without the penalty, so that it compares with the stock criterion's, and
+    ``objective`` with it."""
+
+    def __init__(
+        self,
+        task,
+        sentence_avg,
+        label_smoothing,
+        ignore_prefix_size=0,
+        report_accuracy=False,
+        l0_lambda=0.0,
+        l0_warmup_updates=0,
+        l0_target_heads="",
+    ):
+        super().__init__(task, sentence_avg, label_smoothing, ignore_prefix_size, report_accuracy)
+        if not 0 <= l0_lambda < float("inf"):
+            raise UserError(f"--l0-lambda must be a number of at least 0, not {l0_lambda}")
+        if l0_warmup_updates < 0:
+            raise UserError(f"--l0-warmup-updates must be at least 0, not {l0_warmup_updates}")
+        if l0_target_heads and l0_lambda:
+            raise UserError("give --l0-lambda or --l0-target-heads, not both")
+        self.l0_lambda = l0_lambda
+        self.warmup = l0_warmup_updates
+        self.target = head_target.parse_target(l0_target_heads) if l0_target_heads else {}
+        self.checked = False
+        self.last_update = None
+
+    def forward(self, model, sample, reduce=True):
+        loss, sample_size, logging_output = super().forward(model, sample, reduce)
+        gates = head_gates(model)
+        if not self.checked:
+            self.check(gates)
+            self.checked = True
+        if not gates:
+            return loss, sample_size, logging_output
+
+        expected = {t: expected_open(layers) for t, layers in gates.items()}
+        counts = {t: count_layers(layers) for t, layers in gates.items()}
+        if self.target:
+            penalty = self.target_penalty(model, expected, counts, gates)
+        else:
+            penalty = self.ramp(model) * self.l0_lambda * sum(expected.values())
+        tokens = sample["ntokens"]
+        if model.training:
+            if reduce:
+                loss = loss + penalty * tokens
+            else:
+                loss = loss + penalty * tokens / loss.numel()
+        # everything is weighted by tokens, so that sums over workers and batches can be divided
+        logging_output["l0_penalty"] = penalty.detach() * tokens
+        for key in gates:
+            logging_output[f"{key}_expected"] = expected[key].detach() * tokens
+            for name in ("open", "closed", "undecided"):
+                logging_output[f"{key}_{name}"] = getattr(counts[key], name) * tokens
+        return loss, sample_size, logging_output
+
+    def check(self, gates) -> None:
+        """What only the model can tell: whether there are gates, and enough of them."""
+        available = {t: sum(len(g.scaled_log_a) for g in layers) for t, layers in gates.items()}
+        if self.target:
+            head_target.check_target(self.target, available, "--l0-target-heads")
+        elif self.l0_lambda > 0 and not gates:
+            logger.warning(
+                "--l0-lambda is %g but the model has no gates: nothing will be pruned "
+                "(use --arch gated_transformer with --gate-types)",
+                self.l0_lambda,
+            )
+
+    def ramp(self, model) -> float:
+        """Share of the full weight at this update."""
+        if self.warmup == 0:
+            return 1.0
+        return min(1.0, getattr(model, "num_updates", 0) / self.warmup)
+
+    def target_penalty(self, model, expected: Dict, counts: Dict, gates: Dict):
+        """Penalty under the learned multipliers, which move once an update while training."""
+        update = getattr(model, "num_updates", 0)
+        moving = model.training and update != self.last_update
+        penalty = torch.zeros_like(next(iter(expected.values())))
+        for name, types in head_target.groups(self.target).items():
+            types = [t for t in types if t in gates]
+            total = sum(expected[t] for t in types)
+            wanted = self.target[name]
+            # where the multiplier of a group is kept in the model: with its first type
+            slot = ATTENTION_TYPES.index(types[0])
+            if moving:
+                heads = sum(len(g.scaled_log_a) for t in types for g in gates[t])
+                excess = head_target.error(
+                    float(total.detach()), sum(counts[t].acting for t in types), wanted
+                )
+                old = float(model.l0_multiplier[slot])
+                model.l0_multiplier[slot] = head_target.step(old, excess, heads)
+            excess = total - wanted
+            multiplier = model.l0_multiplier[slot].to(total.dtype)
+            penalty = penalty + multiplier * excess + 0.5 * head_target.RHO * excess * excess
+        if moving:
+            self.last_update = update
+        return self.ramp(model) * penalty
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs) -> None:
+        """As the stock criterion, then penalty and gates."""
+        super().reduce_metrics(logging_outputs)
+        tokens = sum(log.get("ntokens", 0) for log in logging_outputs)
+        if not any("l0_penalty" in log for log in logging_outputs) or not tokens:
+            return
+
+        def mean(key):
+            return sum(log.get(key, 0) for log in logging_outputs) / tokens
+
+        metrics.log_scalar("l0_penalty", mean("l0_penalty"), tokens, round=4)
+        present = [t for t in ATTENTION_TYPES if any(f"{t}_expected" in log for log in logging_outputs)]
+        total = sum(mean(f"{t}_expected") for t in present)
+        metrics.log_scalar("expected_heads", total, tokens, round=2)
+        for key in present:
+            metrics.log_scalar(f"{key}_expected", mean(f"{key}_expected"), tokens, round=2)
+            for name in ("open", "closed", "undecided"):
+                metrics.log_scalar(f"{key}_{name}", mean(f"{key}_{name}"), tokens, round=1)
+        metrics.log_derived("objective", objective)
+
+
+def objective(meters) -> float:
+    """Loss per token with the penalty, in bits like fairseq's other losses."""
+    nats_to_bits = 1.4426950408889634
+    return round(float(meters["loss"].avg) + float(meters["l0_penalty"].avg) * nats_to_bits, 3)

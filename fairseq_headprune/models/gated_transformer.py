@@ -1,0 +1,224 @@
+"""``--arch gated_transformer``: fairseq's Transformer with our attention in every layer."""
+
+import logging
+from typing import Dict, List
+
+import torch
+from torch import Tensor
+
+from fairseq.dataclass.utils import gen_parser_from_dataclass
+from fairseq.models import register_model, register_model_architecture
+from fairseq.models.transformer import (
+    TransformerDecoderBase,
+    TransformerEncoderBase,
+    TransformerModelBase,
+)
+from fairseq.modules.transformer_layer import (
+    TransformerDecoderLayerBase,
+    TransformerEncoderLayerBase,
+)
+from fairseq_headprune import freezing
+from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
+from fairseq_headprune.models.layout_source import embed_layout, find_layout
+from fairseq_headprune.models.plan import make_plan
+
+logger = logging.getLogger(__name__)
+
+
+class HeadEncoderLayer(TransformerEncoderLayerBase):
+    """fairseq's encoder layer with our self-attention."""
+
+    def build_self_attention(self, embed_dim, cfg):
+        return cfg.attention_plan.build(
+            "enc_self",
+            embed_dim,
+            cfg.encoder.attention_heads,
+            dropout=cfg.attention_dropout,
+            self_attention=True,
+        )
+
+
+class HeadDecoderLayer(TransformerDecoderLayerBase):
+    """fairseq's decoder layer with our self- and encoder attention."""
+
+    def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
+        assert not add_bias_kv and not add_zero_attn
+        return cfg.attention_plan.build(
+            "dec_self",
+            embed_dim,
+            cfg.decoder.attention_heads,
+            dropout=cfg.attention_dropout,
+            self_attention=True,
+        )
+
+    def build_encoder_attention(self, embed_dim, cfg):
+        return cfg.attention_plan.build(
+            "dec_enc",
+            embed_dim,
+            cfg.decoder.attention_heads,
+            kdim=cfg.encoder.embed_dim,
+            vdim=cfg.encoder.embed_dim,
+            dropout=cfg.attention_dropout,
+            encoder_decoder_attention=True,
+        )
+
+
+class HeadEncoder(TransformerEncoderBase):
+    """fairseq's encoder with our layers; in beam search its output is kept once per sentence."""
+
+    def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
+        super().__init__(cfg, dictionary, embed_tokens, return_fc)
+        self.beam_size = 1
+
+    def build_encoder_layer(self, cfg):
+        return wrap_layer(HeadEncoderLayer(cfg, return_fc=self.return_fc), cfg)
+
+    def set_beam_size(self, beam_size: int):
+        """Told by the sequence generator how many hypotheses share one sentence."""
+        self.beam_size = beam_size
+
+    @torch.jit.export
+    def reorder_encoder_out(self, encoder_out: Dict[str, List[Tensor]], new_order):
+        """As fairseq's, but beams of a sentence share its row.
+
+        The first call of a search asks for ``beam_size`` copies of every sentence. They are not
+        made: the output is marked as shared, and later calls pick sentences instead of beams.
+        """
+        shared = "shared" in encoder_out and len(encoder_out["shared"]) > 0
+        sentences = encoder_out["encoder_out"][0].size(1)
+        order = new_order
+        if self.beam_size > 1:
+            if new_order.numel() == sentences * self.beam_size:
+                encoder_out["shared"] = [torch.ones(1)]
+                return encoder_out
+            if shared:
+                order = new_order.view(-1, self.beam_size)[:, 0] // self.beam_size
+        states: List[Tensor] = []
+        for state in encoder_out["encoder_states"]:
+            states.append(state.index_select(1, order))
+        result: Dict[str, List[Tensor]] = {"encoder_states": states}
+        for name in ["encoder_padding_mask", "encoder_embedding", "src_tokens", "src_lengths"]:
+            part: List[Tensor] = []
+            for x in encoder_out[name]:
+                part.append(x.index_select(0, order))
+            result[name] = part
+        result["encoder_out"] = [encoder_out["encoder_out"][0].index_select(1, order)]
+        if shared:
+            result["shared"] = encoder_out["shared"]
+        return result
+
+
+class HeadDecoder(TransformerDecoderBase):
+    """fairseq's decoder with our layers."""
+
+    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+        return wrap_layer(HeadDecoderLayer(cfg, no_encoder_attn), cfg)
+
+
+def wrap_layer(layer, cfg):
+    """Activation checkpointing and FSDP, as fairseq's builders apply them."""
+    from fairseq.distributed import fsdp_wrap
+    from fairseq.modules.checkpoint_activations import checkpoint_wrapper
+
+    if cfg.checkpoint_activations:
+        layer = checkpoint_wrapper(layer, offload_to_cpu=cfg.offload_activations)
+    smallest = 0 if cfg.checkpoint_activations else cfg.min_params_to_wrap
+    return fsdp_wrap(layer, min_num_params=smallest)
+
+
+@register_model("gated_transformer", dataclass=GatedTransformerConfig)
+class GatedTransformerModel(TransformerModelBase):
+    """Transformer whose heads can be gated, fixed by a layout, and removed."""
+
+    @classmethod
+    def add_args(cls, parser):
+        """All options as flags, without defaults, so that a named architecture can set them."""
+        gen_parser_from_dataclass(parser, GatedTransformerConfig(), delete_default=True)
+
+    @classmethod
+    def build_model(cls, cfg, task):
+        """From our flat options; UserError when they do not describe a model."""
+        layout = find_layout(cfg)
+        plan = make_plan(cfg, layout)
+        parts = freezing.parse_freeze(cfg.freeze)
+        if layout is not None:
+            embed_layout(cfg, layout)
+        config = transformer_config(cfg)
+        config.attention_plan = plan
+        model = super().build_model(config, task)
+        model.register_buffer("l0_multiplier", torch.zeros(3))
+        report_freezing(freezing.freeze(model, parts), parts)
+        return model
+
+    @classmethod
+    def build_encoder(cls, cfg, src_dict, embed_tokens):
+        return HeadEncoder(cfg, src_dict, embed_tokens)
+
+    @classmethod
+    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+        return HeadDecoder(cfg, tgt_dict, embed_tokens)
+
+    def set_num_updates(self, num_updates):
+        """Told by fairseq before every update; the criterion's schedules go by it."""
+        super().set_num_updates(num_updates)
+        self.num_updates = num_updates
+
+    def set_beam_size(self, beam_size: int):
+        """Told by the sequence generator; lets beams share the encoder's output."""
+        self.encoder.set_beam_size(beam_size)
+
+    def upgrade_state_dict_named(self, state_dict, name):
+        """A checkpoint without gates gets them at their initial, open state."""
+        super().upgrade_state_dict_named(state_dict, name)
+        for key, value in self.state_dict().items():
+            if key not in state_dict and (".gates." in key or key == "l0_multiplier"):
+                state_dict[key] = value.detach().clone()
+
+
+def report_freezing(result, parts) -> None:
+    """Say what is frozen, and what sharing makes of it."""
+    if not parts:
+        return
+    logger.info("frozen (%s): %d parameter tensors", ", ".join(parts), len(result["frozen"]))
+    if result["shared"]:
+        logger.warning(
+            "shared with a frozen part, so frozen too: %s (train the baseline without "
+            "--share-all-embeddings to fine-tune these)",
+            ", ".join(result["shared"]),
+        )
+
+
+@register_model_architecture("gated_transformer", "gated_transformer_iwslt_de_en")
+def gated_transformer_iwslt_de_en(args):
+    """As transformer_iwslt_de_en."""
+    set_defaults(args, ffn=1024, heads=4)
+
+
+@register_model_architecture("gated_transformer", "gated_transformer_wmt_en_de")
+def gated_transformer_wmt_en_de(args):
+    """As transformer_wmt_en_de (the base model)."""
+    set_defaults(args, ffn=2048, heads=8)
+
+
+@register_model_architecture("gated_transformer", "gated_transformer_voita")
+def gated_transformer_voita(args):
+    """Appendix B.2: the base model, regularised as in Vaswani et al. (2017), as the authors' code
+    has it: LayerNorm before each block, dropout 0.1 on attention weights and activations too."""
+    for name in ("encoder_normalize_before", "decoder_normalize_before"):
+        setattr(args, name, getattr(args, name, True))
+    for name in ("dropout", "attention_dropout", "activation_dropout"):
+        setattr(args, name, getattr(args, name, 0.1))
+    set_defaults(args, ffn=2048, heads=8)
+
+
+def set_defaults(args, ffn: int, heads: int, width: int = 512, layers: int = 6) -> None:
+    """Sizes of both stacks, wherever the user gave none."""
+    for stack in ("encoder", "decoder"):
+        for name, value in (
+            ("embed_dim", width),
+            ("ffn_embed_dim", ffn),
+            ("attention_heads", heads),
+            ("layers", layers),
+        ):
+            key = f"{stack}_{name}"
+            setattr(args, key, getattr(args, key, value))

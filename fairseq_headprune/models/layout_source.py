@@ -1,0 +1,49 @@
+"""Where a model that is being built takes its head layout from."""
+
+import os
+from typing import Optional
+
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import HeadLayout
+
+
+def read_layout(value: str) -> HeadLayout:
+    """``--head-layout``: the JSON itself, a JSON file, or a checkpoint whose heads to copy."""
+    if value.lstrip().startswith("{"):
+        return HeadLayout.from_json(value, "--head-layout")
+    if not os.path.exists(value):
+        raise UserError(f"--head-layout {value} does not exist")
+    if value.endswith(".pt"):
+        from fairseq_headprune.checkpoints import checkpoint_layout, load_checkpoint
+
+        return checkpoint_layout(load_checkpoint(value))
+    return HeadLayout.load(value)
+
+
+def find_layout(cfg) -> Optional[HeadLayout]:
+    """The layout that the options ask for, or that of the checkpoint they start from; None: all heads.
+
+    A model fine-tuned from a checkpoint with removed heads must have the same heads, and naming the
+    file twice would be a trap.
+    """
+    if cfg.head_layout:
+        return read_layout(cfg.head_layout)
+    root = cfg._get_parent() if hasattr(cfg, "_get_parent") else None
+    start = root.get("checkpoint", None) if root is not None else None
+    path = start.get("finetune_from_model", None) if start is not None else None
+    if not path or not os.path.exists(path):
+        return None
+    from fairseq_headprune.checkpoints import load_checkpoint, stored_layout
+
+    return stored_layout(load_checkpoint(path))
+
+
+def embed_layout(cfg, layout: HeadLayout) -> None:
+    """Write the layout itself over the file name in the options, here and in the trainer's copy,
+    so that the checkpoint says what heads it has when the file is long gone."""
+    text = layout.to_json()
+    cfg.head_layout = text
+    root = cfg._get_parent() if hasattr(cfg, "_get_parent") else None
+    model = root.get("model", None) if root is not None else None
+    if model is not None and "head_layout" in model:
+        model.head_layout = text

@@ -1,0 +1,74 @@
+"""What attention to build where: resolved options, handed to the layers while a model is built."""
+
+from dataclasses import dataclass, field
+from typing import Dict, Optional, Tuple
+
+from fairseq_headprune.attention import HeadAttention
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.gates import HeadGates, check_options
+from fairseq_headprune.layout import HeadLayout, parse_types
+
+
+@dataclass
+class AttentionPlan:
+    """Builds the attention modules of one model, lowest layer first within each type."""
+
+    layout: HeadLayout
+    gate_types: Tuple[str, ...]
+    gate_options: Dict[str, object]
+    built: Dict[str, int] = field(default_factory=dict)
+
+    def build(self, key: str, embed_dim: int, total_heads: int, **kwargs) -> HeadAttention:
+        """The attention of type ``key`` of the next layer."""
+        layer = self.built.get(key, 0)
+        self.built[key] = layer + 1
+        heads = self.layout[key][layer]
+        gates: Optional[HeadGates] = None
+        if key in self.gate_types and heads:
+            gates = HeadGates(len(heads), **self.gate_options)
+        return HeadAttention(embed_dim, total_heads, heads, gates, **kwargs)
+
+
+def refuse_unsupported(cfg) -> None:
+    """UserError, by name, for stock options under which a head could not be switched off or removed."""
+    refused = {
+        "--quant-noise-pq": cfg.quant_noise_pq,
+        "--quant-noise-scalar": cfg.quant_noise_scalar,
+        "--encoder-xformers-att-config": cfg.encoder_xformers_att_config,
+        "--decoder-xformers-att-config": cfg.decoder_xformers_att_config,
+        "--no-cross-attention": cfg.no_cross_attention,
+        "--cross-self-attention": cfg.cross_self_attention,
+    }
+    for name, value in refused.items():
+        if value:
+            raise UserError(
+                f"{name} replaces the attention that gates and head layouts act on; "
+                "leave it out or use --arch transformer"
+            )
+
+
+def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
+    """Check the options (flat config) and resolve them; ``layout`` None means all heads."""
+    refuse_unsupported(cfg)
+    try:
+        types = parse_types(cfg.gate_types)
+    except UserError as error:
+        raise UserError(f"--gate-types: {error}, all or none") from None
+    stretch = (cfg.gate_stretch_low, cfg.gate_stretch_high)
+    check_options(cfg.gate_temperature, stretch, cfg.gate_init, cfg.gate_lr_scale)
+    whole = HeadLayout.full(
+        cfg.encoder_layers,
+        cfg.encoder_attention_heads,
+        cfg.decoder_layers,
+        cfg.decoder_attention_heads,
+    )
+    if layout is None:
+        layout = whole
+    layout.check_within(whole, "--head-layout")
+    options = dict(
+        temperature=cfg.gate_temperature,
+        stretch=stretch,
+        init=cfg.gate_init,
+        lr_scale=cfg.gate_lr_scale,
+    )
+    return AttentionPlan(layout, types, options)

@@ -1,0 +1,64 @@
+"""Prune to a given number of heads: a multiplier that is learned until the count is met.
+
+Beyond the paper, whose lambda is fixed. The penalty weight of a group of heads becomes
+m + RHO * (E - K), with E the expected number of open heads and K the target; m integrates the error,
+so that it settles at the weight under which exactly K heads are worth keeping.
+"""
+
+from typing import Dict, Mapping
+
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import ATTENTION_TYPES, flag, parse_type
+
+RATE = 4e-4
+"""Change of m per update when the whole group is in excess, in nats per head and token."""
+RHO = 3e-4
+"""Damping: immediate pressure per head in excess, in the same unit."""
+LIMIT = 1.0
+"""m stays within +-LIMIT; no head of a translation model is worth a nat per token."""
+
+
+def parse_target(text: str) -> Dict[str, int]:
+    """``"20"`` -> {"total": 20}; ``"enc-self=10,dec-self=20"`` -> {"enc_self": 10, "dec_self": 20}."""
+    text = text.strip()
+    if text.isdigit():
+        return {"total": int(text)}
+    target: Dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = part.partition("=")
+        if not number.strip().isdigit():
+            raise UserError(
+                f"cannot read the number of heads '{text}': write a number, "
+                "or one per type like enc-self=10,dec-self=20"
+            )
+        key = parse_type(name)
+        if key in target:
+            raise UserError(f"'{text}' gives {flag(key)} twice")
+        target[key] = int(number)
+    return target
+
+
+def check_target(target: Mapping[str, int], available: Mapping[str, int], option: str) -> None:
+    """UserError when a target asks for more heads than ``available`` has per type."""
+    for key, wanted in target.items():
+        have = sum(available.values()) if key == "total" else available.get(key, 0)
+        where = "in all" if key == "total" else f"of type {flag(key)}"
+        if wanted > have:
+            raise UserError(f"{option} asks for {wanted} heads {where}, the model has {have} to choose from")
+
+
+def groups(target: Mapping[str, int]) -> Dict[str, tuple]:
+    """Name of each constraint -> the attention types it counts."""
+    return {k: ATTENTION_TYPES if k == "total" else (k,) for k in target}
+
+
+def error(expected: float, acting: int, wanted: int) -> float:
+    """Heads in excess. Near the target the count of heads that evaluation would use decides, since
+    an expectation of K can also be made of undecided gates."""
+    excess = expected - wanted
+    return float(acting - wanted) if abs(excess) < 1.0 else excess
+
+
+def step(multiplier: float, excess: float, heads: int) -> float:
+    """The multiplier after one update, for a group of ``heads`` heads."""
+    return max(-LIMIT, min(LIMIT, multiplier + RATE * excess / max(heads, 1)))
