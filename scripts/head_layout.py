@@ -1,0 +1,35 @@
+#!/usr/bin/env python3
+"""Print which heads a checkpoint has, and what its gates say."""
+
+import argparse
+import json
+
+from fairseq_headprune import checkpoints, choose
+from fairseq_headprune.errors import command
+
+
+@command
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print only the layout, as the JSON that --head-layout and --layout read",
+    )
+    parser.add_argument(
+        "--json-gates", action="store_true", help="print layout, P(open) and counts as JSON"
+    )
+    args = parser.parse_args(argv)
+    state = checkpoints.load_checkpoint(args.checkpoint)
+    if args.json:
+        print(checkpoints.open_layout(state).to_json())
+    elif args.json_gates:
+        print(json.dumps(choose.as_json(state), indent=1))
+    else:
+        print(choose.describe(state))
+        print("\nlayout: " + checkpoints.open_layout(state).to_json())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Write a checkpoint without the heads whose gates are closed, or without heads of your choice."""
+
+import argparse
+import os
+
+from fairseq_headprune import checkpoints, choose, removal
+from fairseq_headprune.errors import UserError, command
+from fairseq_headprune.models.layout_source import read_layout
+from fairseq_headprune.target import parse_target
+
+
+@command
+def main(argv=None):
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
+    parser.add_argument("output", help="checkpoint file to write")
+    parser.add_argument("--layout", help="keep these heads (JSON file, checkpoint or JSON text) "
+                        "instead of those whose gates are open")
+    parser.add_argument("--keep", help="keep exactly so many heads, those with the most open gates: "
+                        "a number, or per type like enc-self=10,dec-self=20")
+    parser.add_argument("--dense", action="store_true", help="write a stock transformer checkpoint "
+                        "of full size with zeros, which needs no --user-dir")
+    parser.add_argument("--fp16", action="store_true", help="store half-precision weights")
+    parser.add_argument("--force", action="store_true", help="overwrite the output; allow removing "
+                        "every dec-enc head")
+    args = parser.parse_args(argv)
+    if args.layout and args.keep:
+        raise UserError("give --layout or --keep, not both")
+    if os.path.exists(args.output) and not args.force:
+        raise UserError(f"{args.output} exists already: choose another name or use --force")
+    state = checkpoints.load_checkpoint(args.checkpoint)
+    layout = None
+    if args.layout:
+        layout = read_layout(args.layout)
+    elif args.keep:
+        layout = choose.most_open(state, parse_target(args.keep))
+    result = removal.remove_heads(state, layout, args.dense, args.fp16, args.force)
+    removal.save(result, args.output, args.force)
+    whole, kept = checkpoints.whole_layout(state), layout or checkpoints.open_layout(state)
+    print(kept.table(whole))
+    old = removal.parameter_count(removal.without_gates(state["model"]))
+    new = removal.parameter_count(result["model"])
+    size = os.path.getsize(args.output)
+    print(f"parameters: {old:,} -> {new:,}; {args.output}: {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
