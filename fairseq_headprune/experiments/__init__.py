@@ -1,0 +1,1 @@
+"""Experiments of sections 6.2 and 6.3: many prunings of one baseline, scored and compared."""

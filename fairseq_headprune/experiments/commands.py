@@ -1,0 +1,160 @@
+"""The command lines that a sweep runs: all of them stock fairseq programs with --user-dir."""
+
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Tuple
+
+from fairseq_headprune import checkpoints
+from fairseq_headprune.experiments.points import SETTINGS, Point
+from fairseq_headprune.models.config import StockTransformerOptions
+
+USER_DIR = str(Path(__file__).resolve().parents[1])
+
+# options that a baseline's file may name but that are of its own training or are derived
+NOT_ARCHITECTURE = {"decoder_input_dim", "decoder_output_dim", "share_decoder_input_output_embed"}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How every point of a sweep is trained; ``extra`` is appended to every fairseq-train command."""
+
+    lr: float = 0.0007
+    settle_lr: float = 0.0003
+    scratch_lr: float = 0.003
+    scratch_warmup: int = 500
+    max_tokens: int = 2048
+    gate_lr_scale: float = 30.0
+    l0_warmup_updates: int = 100
+    label_smoothing: float = 0.1
+    log_interval: int = 50
+    extra: Tuple[str, ...] = ()
+
+
+def program(name: str) -> str:
+    """Path of a fairseq program: the one that belongs to this Python, or the one on the path."""
+    beside = Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else shutil.which(name) or name
+
+
+def architecture_flags(options: Mapping[str, Any]) -> List[str]:
+    """Flags that give ``gated_transformer`` the architecture of a checkpoint.
+
+    ``options`` are the checkpoint's model options by name; those at fairseq's default are left out.
+    """
+    flags: List[str] = []
+    for name, option in StockTransformerOptions.__dataclass_fields__.items():
+        if name.startswith("_") or name in NOT_ARCHITECTURE or options.get(name) is None:
+            continue
+        value, default = options[name], option.default
+        if name == "decoder_embed_dim":
+            default = options.get("encoder_embed_dim")
+        elif name == "decoder_ffn_embed_dim":
+            default = options.get("encoder_ffn_embed_dim")
+        if _same(value, default):
+            continue
+        flag = "--" + name.replace("_", "-")
+        if isinstance(value, bool):
+            flags += [flag] if value else []
+        else:
+            flags += [flag, str(value)]
+    if options.get("share_decoder_input_output_embed") and not options.get("share_all_embeddings"):
+        flags.append("--share-decoder-input-output-embed")
+    return flags
+
+
+def _same(value, default) -> bool:
+    if isinstance(value, bool) or isinstance(default, bool):
+        return bool(value) == bool(default) if isinstance(default, (bool, int)) else False
+    if isinstance(value, (int, float)) and isinstance(default, (int, float)):
+        return float(value) == float(default)
+    return str(value) == str(default)
+
+
+def _train(data: str, save_dir: Path, updates: int, lr: float, seed: int, budget: Budget) -> List[str]:
+    """What all training commands share: a rate that falls to 0, so that a model is ready to be scored."""
+    return [
+        program("fairseq-train"), data, "--user-dir", USER_DIR,
+        "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--clip-norm", "1.0",
+        "--lr-scheduler", "polynomial_decay", "--lr", f"{lr:g}",
+        "--total-num-update", str(updates), "--end-learning-rate", "0",
+        "--max-tokens", str(budget.max_tokens), "--max-update", str(updates),
+        "--seed", str(seed), "--save-dir", str(save_dir), "--no-epoch-checkpoints",
+        # validated at the end only; saved now and then to go on from after an interruption
+        "--validate-after-updates", str(updates), "--save-interval-updates", str(max(updates // 4, 50)),
+        "--keep-interval-updates", "1",
+        "--log-interval", str(budget.log_interval), "--log-format", "json",
+        "--label-smoothing", f"{budget.label_smoothing:g}",
+    ]
+
+
+def finetune(point: Point, baseline: str, options: Mapping[str, Any], data: str, save_dir: Path,
+             budget: Budget) -> List[str]:
+    """First stage: the baseline with gates, or for a control without."""
+    setting = SETTINGS[point.setting]
+    gated = point.method in ("l0", "l0-target")
+    command = _train(data, save_dir, point.updates, budget.lr, point.seed, budget)
+    command += ["--arch", "gated_transformer", *architecture_flags(options)]
+    command += ["--gate-types", setting["gate_types"] if gated else "none"]
+    command += ["--freeze", setting["freeze"], "--finetune-from-model", baseline]
+    command += ["--criterion", "label_smoothed_cross_entropy_l0"]
+    if gated:
+        command += ["--gate-lr-scale", f"{budget.gate_lr_scale:g}"]
+        command += ["--l0-warmup-updates", str(budget.l0_warmup_updates)]
+        if point.method == "l0":
+            command += ["--l0-lambda", f"{point.l0_lambda:g}"]
+        else:
+            command += ["--l0-target-heads", point.target]
+    return command + list(budget.extra)
+
+
+def settle(point: Point, model: str, layout: str, options: Mapping[str, Any], data: str,
+           save_dir: Path, budget: Budget) -> List[str]:
+    """Second stage: a short fine-tuning of the model whose heads are gone."""
+    command = _train(data, save_dir, point.settle_updates, budget.settle_lr, point.seed, budget)
+    command += ["--arch", "pruned_transformer", *architecture_flags(options)]
+    command += ["--head-layout", layout, "--freeze", SETTINGS[point.setting]["freeze"]]
+    command += ["--finetune-from-model", model, "--criterion", "label_smoothed_cross_entropy"]
+    return command + list(budget.extra)
+
+
+def scratch(point: Point, layout: str, options: Mapping[str, Any], data: str, save_dir: Path,
+            budget: Budget) -> List[str]:
+    """Exactly the heads of ``layout``, all weights new; warm-up, then linear decay."""
+    command = _train(data, save_dir, point.updates, budget.scratch_lr, point.seed, budget)
+    command += ["--warmup-updates", str(min(budget.scratch_warmup, point.updates // 4))]
+    command += ["--arch", "pruned_transformer", *architecture_flags(options)]
+    command += ["--head-layout", layout, "--criterion", "label_smoothed_cross_entropy"]
+    return command + list(budget.extra)
+
+
+def translate(model: str, data: str, subset: str, beam: int, max_tokens: int) -> List[str]:
+    """Beam search over one subset, BPE removed; hypotheses on standard output."""
+    return [
+        program("fairseq-generate"), data, "--user-dir", USER_DIR, "--path", model,
+        "--gen-subset", subset, "--beam", str(beam), "--max-tokens", str(max_tokens), "--remove-bpe",
+        "--no-progress-bar",
+    ]
+
+
+def validate(model: str, data: str, max_tokens: int) -> List[str]:
+    """Loss on the validation set, for models that were not trained here."""
+    return [
+        program("fairseq-validate"), data, "--user-dir", USER_DIR, "--path", model,
+        "--task", "translation", "--valid-subset", "valid", "--max-tokens", str(max_tokens), "--log-format", "json",
+    ]
+
+
+def baseline_options(state: Mapping[str, Any]) -> Dict[str, Any]:
+    """Model options of a baseline checkpoint; a pruned or gated one is described by its size alone."""
+    return checkpoints.model_options(dict(state))
+
+
+def environment(device: str, threads: int) -> Dict[str, str]:
+    """Environment of a command: one GPU if named, and so many CPU threads."""
+    variables = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    if device:
+        variables["CUDA_VISIBLE_DEVICES"] = device
+    return variables

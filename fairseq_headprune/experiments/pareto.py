@@ -1,0 +1,103 @@
+"""Compare the finished points of a sweep: paired bootstrap, Pareto front, table."""
+
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from fairseq_headprune.experiments import scoring
+from fairseq_headprune.experiments.steps import read_json, write_json
+
+Result = Dict[str, Any]
+
+
+def front(points: Sequence[Tuple[int, float]]) -> List[int]:
+    """Indices of the (heads, BLEU) pairs that no other beats: none has as few heads and as much
+    BLEU, one of them better."""
+    return [
+        i
+        for i, (heads, bleu) in enumerate(points)
+        if not any(h <= heads and b >= bleu and (h, b) != (heads, bleu) for h, b in points)
+    ]
+
+
+def load(out: Path) -> Dict[str, Result]:
+    """Name -> result of every finished point of a sweep, or of every JSON file of a results folder."""
+    files = sorted(Path(out).glob("*/result.json")) or sorted(Path(out).glob("*.json"))
+    found = [read_json(path) for path in files]
+    return {r["name"]: r for r in found if isinstance(r, dict) and "method" in r}
+
+
+def control_of(result: Mapping[str, Any], results: Mapping[str, Result]) -> Optional[str]:
+    """The control that a point is compared with: same setting, same seed if there is one, else
+    another; None for the baseline, controls and models from scratch."""
+    if result["method"] in ("baseline", "control", "scratch"):
+        return None
+    controls = [r for r in results.values()
+                if r["method"] == "control" and r["setting"] == result["setting"]]
+    controls.sort(key=lambda r: (r["seed"] != result["seed"], r["seed"]))
+    return controls[0]["name"] if controls else None
+
+
+def _together(translations: Mapping[str, Any], key: str) -> List[str]:
+    return [line for test in translations.values() for line in test[key]]
+
+
+def compare(out: Path, results_folder: Optional[Path] = None) -> str:
+    """Add to every point of OUT how it compares, all test sets together, with the baseline and with
+    its control; returns the table. Comparisons made before are kept."""
+    results = load(out)
+    for name, result in results.items():
+        others = [control_of(result, results)]
+        others += ["baseline"] if "baseline" in results and name != "baseline" else []
+        missing = [o for o in others if o and o not in result["compared"]]
+        if missing:
+            own = read_json(Path(out) / name / "translations.json")
+            for other in missing:
+                theirs = read_json(Path(out) / other / "translations.json")
+                result["compared"][other] = scoring.paired(
+                    _together(own, "hypotheses"), _together(theirs, "hypotheses"),
+                    _together(own, "references"),
+                )
+            write_json(result, Path(out) / name / "result.json")
+        if results_folder:
+            write_json(result, Path(results_folder) / f"{name}.json")
+    return table(list(results.values()))
+
+
+def rows(results: Sequence[Result]) -> List[Dict[str, Any]]:
+    """What the table shows of each point, most heads first, the Pareto front of each setting marked."""
+    shown = []
+    for setting in ("enc", "all"):
+        chosen = [r for r in results if r["setting"] == setting or r["method"] == "baseline"]
+        best = set(front([(r["heads_in_all"], r["scores"]["together"]["bleu"]) for r in chosen]))
+        for i, r in enumerate(chosen):
+            if r["method"] == "baseline" and setting == "enc":
+                continue
+            control = next((c for c in r["compared"] if c != "baseline"), None)
+            shown.append({"result": r, "front": i in best, "control": control})
+    order = {"baseline": 0, "enc": 1, "all": 2}
+    shown.sort(key=lambda row: (
+        order["baseline" if row["result"]["method"] == "baseline" else row["result"]["setting"]],
+        -row["result"]["heads_in_all"], row["result"]["name"]))
+    return shown
+
+
+def difference(result: Result, other: Optional[str]) -> str:
+    """``-0.12 [-0.50, 0.25]``, or nothing when it was not compared with that."""
+    found = result["compared"].get(other) if other else None
+    return f"{found['difference']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]" if found else ""
+
+
+def table(results: Sequence[Result]) -> str:
+    """The table that a sweep ends with."""
+    lines = [("", "point", "heads e/d/x", "all", "BLEU", "to control", "to baseline", "loss", "parameters")]
+    for row in rows(results):
+        r = row["result"]
+        lines.append((
+            "*" if row["front"] else "", r["name"], "/".join(map(str, r["heads"].values())),
+            str(r["heads_in_all"]), f"{r['scores']['together']['bleu']:.2f}",
+            difference(r, row["control"]), difference(r, "baseline"),
+            f"{r['valid']['loss']:.3f}" if r["valid"] else "", f"{r['parameters']:,}",
+        ))
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    text = ["  ".join(cell.ljust(w) for cell, w in zip(line, widths)).rstrip() for line in lines]
+    return "\n".join(text + ["* on the Pareto front of its setting (fewer heads, more BLEU)"])

@@ -1,0 +1,214 @@
+"""Make the points of a sweep: fine-tune, remove, settle, translate, score, one folder each."""
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from queue import Queue
+from typing import Any, Dict, List, Optional, Sequence, Tuple
+
+from fairseq_headprune import checkpoints, choose, removal
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.experiments import commands, results, scoring
+from fairseq_headprune.experiments.commands import Budget
+from fairseq_headprune.experiments.points import Point, needs
+from fairseq_headprune.experiments.steps import Steps, read_json, write_json
+from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.target import parse_target
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """A set to score on: its name in tables, its subset in the data folder, and detokenised
+    references (without: those of the data folder, detokenised)."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    name: str
+    subset: str
+    references: str = ""
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Everything that the points of one sweep share."""
+
+    baseline: str
+    data: str
+    out: Path
+    tests: Tuple[TestSet, ...]
+    target_lang: str
+    budget: Budget = field(default_factory=Budget)
+    beam: int = 5
+    generate_tokens: int = 4000
+    threads: int = 1
+    results: Optional[Path] = None
+
+
+def parse_test(text: str) -> TestSet:
+    """``NAME=SUBSET`` or ``NAME=SUBSET:REFERENCES``."""
+    name, equals, rest = text.partition("=")
+    subset, _, references = rest.partition(":")
+    if not (name and equals and subset):
+        raise UserError(f"cannot read --test '{text}': write NAME=SUBSET or NAME=SUBSET:REFERENCES")
+    if references and not Path(references).is_file():
+        raise UserError(f"the references {references} of --test {name} do not exist")
+    return TestSet(name, subset, references)
+
+
+def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("",)) -> List[Dict[str, Any]]:
+    """Make all points, so many at once as there are ``devices`` (GPU numbers, or "" for none).
+
+    Returns their results in order. A point that fails does not stop the others; the first error is
+    raised at the end.
+    """
+    free: Queue = Queue()
+    for device in devices:
+        free.put(device)
+    futures: Dict[str, Any] = {}
+    names = {p.name for p in points}
+    for point in points:
+        source = needs(point)
+        if source and source not in names and not (sweep.out / source / "layout.json").exists():
+            raise UserError(f"point {point.name} needs {source}, which is neither in this sweep nor in {sweep.out}")
+
+    def work(point: Point) -> Dict[str, Any]:
+        if needs(point) in futures:
+            futures[needs(point)].result()  # listed before, so already running or done
+        device = free.get()
+        try:
+            return run_point(sweep, point, device)
+        finally:
+            free.put(device)
+
+    done, error = [], None
+    with ThreadPoolExecutor(max_workers=len(devices)) as pool:
+        for point in points:
+            futures[point.name] = pool.submit(work, point)
+        for point in points:
+            try:
+                done.append(futures[point.name].result())
+            except UserError as problem:
+                print(f"[{point.name}] {problem}", flush=True)
+                error = error or problem
+    if error:
+        raise error
+    return done
+
+
+def run_point(sweep: Sweep, point: Point, device: str = "") -> Dict[str, Any]:
+    """Make one point, or what is missing of it; returns its result (see `results`)."""
+    folder = sweep.out / point.name
+    folder.mkdir(parents=True, exist_ok=True)
+    steps = Steps(folder, commands.environment(device, sweep.threads))
+    if steps.finished("point", point.to_dict()) and (folder / "result.json").exists():
+        return read_json(folder / "result.json")
+    steps.finish("point", point.to_dict(), 0)
+    state = checkpoints.load_checkpoint(sweep.baseline)
+    make_model(sweep, point, steps, state)
+    result = score_model(sweep, point, steps)
+    write_json(result, folder / "result.json")
+    if sweep.results:
+        write_json(result, sweep.results / f"{point.name}.json")
+    print(f"[{point.name}] " + results.one_line(result), flush=True)
+    return result
+
+
+def make_model(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) -> None:
+    """FOLDER/model.pt and FOLDER/layout.json, by the stages that the point's method has."""
+    folder, options = steps.folder, commands.baseline_options(state)
+    removed, layout_file = folder / "removed.pt", folder / "layout.json"
+    if point.method == "baseline":
+        if not steps.finished("model", sweep.baseline):
+            write_json(checkpoints.open_layout(state).to_dict(), layout_file)
+            steps.finish("model", sweep.baseline, 0)
+        return
+    if point.method == "scratch":
+        write_json(read_json(sweep.out / point.source / "layout.json"), layout_file)
+        save_dir = folder / "scratch"
+        steps.command("scratch", commands.scratch(
+            point, str(layout_file), options, sweep.data, save_dir, sweep.budget))
+        remove(steps, "model", save_dir / "checkpoint_last.pt", folder / "model.pt")
+        return
+    if point.method in ("control", "l0", "l0-target"):
+        save_dir = folder / "finetune"
+        steps.command("finetune", commands.finetune(
+            point, sweep.baseline, options, sweep.data, save_dir, sweep.budget))
+        remove(steps, "remove", save_dir / "checkpoint_last.pt", removed)
+    elif point.method == "keep":
+        gated = sweep.out / point.source / "finetune" / "checkpoint_last.pt"
+        remove(steps, "remove", gated, removed, target=point.target)
+    else:
+        layout = criterion_layout(sweep, point, steps, state)
+        remove(steps, "remove", Path(sweep.baseline), removed, layout=layout)
+    if not layout_file.exists():
+        layout = checkpoints.existing_layout(checkpoints.load_checkpoint(removed))
+        write_json(layout.to_dict(), layout_file)
+    if point.settle_updates:
+        save_dir = folder / "settle"
+        steps.command("settle", commands.settle(
+            point, str(removed), str(layout_file), options, sweep.data, save_dir, sweep.budget))
+        remove(steps, "model", save_dir / "checkpoint_last.pt", folder / "model.pt")
+    else:
+        remove(steps, "model", removed, folder / "model.pt")
+
+
+def remove(steps: Steps, name: str, source: Path, output: Path, target: str = "",
+           layout: Optional[HeadLayout] = None) -> None:
+    """What scripts/remove_heads.py does, as a step."""
+    what = ["scripts/remove_heads.py", str(source), str(output)]
+    what += ["--keep", target] if target else []
+    what += ["--layout", layout.to_json()] if layout else []
+    if steps.finished(name, what):
+        return
+    print(f"[{steps.folder.name}] {name}: {' '.join(what)}", flush=True)
+    start = time.monotonic()
+    state = checkpoints.load_checkpoint(source)
+    if target:
+        layout = choose.most_open(state, parse_target(target))
+    removal.save(removal.remove_heads(state, layout), output, force=True)
+    steps.finish(name, what, time.monotonic() - start)
+
+
+def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) -> HeadLayout:
+    """Heads of the baseline by another criterion; scores are kept for all points in OUT/importance."""
+    from fairseq_headprune import importance
+
+    scores = importance.cached_scores(
+        point.criterion, sweep.baseline, sweep.data, sweep.out / "importance", seed=point.seed
+    )
+    return importance.highest(scores, parse_target(point.target), checkpoints.open_layout(state))
+
+
+def score_model(sweep: Sweep, point: Point, steps: Steps) -> Dict[str, Any]:
+    """Translate every test set and put the point's result together."""
+    folder = steps.folder
+    model = sweep.baseline if point.method == "baseline" else str(folder / "model.pt")
+    translated = {}
+    for test in sweep.tests:
+        output = f"generate.{test.name}.out"
+        steps.command(f"generate.{test.name}", commands.translate(
+            model, sweep.data, test.subset, sweep.beam, sweep.generate_tokens), output)
+        references = scoring.read_lines(test.references) if test.references else None
+        expected = len(references) if references else None
+        text = (folder / output).read_text(encoding="utf-8")
+        parsed = scoring.parse_generate(text, str(folder / output), expected)
+        hypotheses = scoring.detokenize(parsed.hypotheses, sweep.target_lang)
+        translated[test.name] = {
+            "hypotheses": hypotheses,
+            "references": references or scoring.detokenize(parsed.references, sweep.target_lang),
+            "source_lengths": [len(s.split()) for s in parsed.sources],
+        }
+    write_json(translated, folder / "translations.json")
+    trained = [folder / f"{stage}.log" for stage in ("settle", "scratch", "finetune")]
+    trained = [log for log in trained if log.exists()]
+    if not trained:
+        steps.command("validate", commands.validate(model, sweep.data, sweep.generate_tokens))
+        trained = [folder / "validate.log"]
+    layout = HeadLayout.load(folder / "layout.json")
+    return results.make_result(
+        point, layout, translated, results.valid_loss(trained[0].read_text(encoding="utf-8")),
+        model, steps.seconds(), asdict(sweep.budget), results.gate_facts(folder / "finetune"),
+        results.updates_spent(point, sweep.out), threads=sweep.threads,
+    )

@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Prune one baseline many times (a grid of lambda, head counts, other criteria) and compare."""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from fairseq_headprune.errors import UserError, command
+from fairseq_headprune.experiments import pareto, points, run
+from fairseq_headprune.experiments.commands import Budget
+
+
+def numbers(text):
+    """``0.01,0.02`` -> floats."""
+    try:
+        return [float(part) for part in text.split(",") if part]
+    except ValueError:
+        raise UserError(f"'{text}' is no list of numbers: write them like 0.01,0.02") from None
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(description=__doc__)
+    add = parser.add_argument
+    add("baseline", help="converged checkpoint of a Transformer (stock, gated or pruned)")
+    add("--data", required=True, help="folder of binarised data")
+    add("--out", required=True, type=Path, help="folder for the runs, one folder a point; the same "
+        "command continues an interrupted sweep")
+    add("--results", type=Path, help="also write the points' JSON files and the table here")
+    add("--test", action="append", required=True, metavar="NAME=SUBSET[:REFERENCES]",
+        help="a test set: subset of the data folder, and detokenised references (repeatable)")
+    add("--target-lang", required=True, help="language of the translations, for detokenisation")
+    add("--setting", choices=sorted(points.SETTINGS), default="enc",
+        help="enc: encoder heads, decoder frozen (section 6.2); all: every type (section 6.3)")
+    add("--lambdas", help="nats per head and target token, e.g. 0.005,0.01; 'none' for none "
+        "(default: a grid from almost no head lost to almost none left)")
+    add("--targets", default="", help="head counts to reach by a learned weight, separated by ;")
+    add("--keep", default="", help="head counts to cut one gated model down to, separated by ;")
+    add("--keep-from", default="", help="point whose gated model that is (default: largest lambda)")
+    add("--criteria", default="", help="other ways of choosing heads: gradient, confidence, random, "
+        "lrp-RULE, separated by commas")
+    add("--counts", default="", help="head counts for --criteria, separated by ;")
+    add("--tuned", action="store_true", help="fine-tune the models of --criteria as the others")
+    add("--scratch", default="", help="points whose heads to train from scratch, separated by commas")
+    add("--scratch-updates", type=int, default=8000, help="updates from scratch (default: 8000)")
+    add("--no-control", action="store_true", help="leave out the model fine-tuned with all heads")
+    add("--updates", type=int, default=2000, help="updates with gates (default: 2000)")
+    add("--settle-updates", type=int, default=500, help="updates after removal (default: 500)")
+    add("--seeds", default="1", help="random seeds, separated by commas (default: 1)")
+    for name, option in Budget.__dataclass_fields__.items():
+        if name != "extra":
+            add("--" + name.replace("_", "-"), type=type(option.default), default=option.default,
+                help=f"default: {option.default:g}")
+    add("--train-options", default="", help="more options for every fairseq-train command")
+    add("--beam", type=int, default=5)
+    add("--generate-tokens", type=int, default=4000, help="--max-tokens of translation")
+    add("--devices", default="", help="GPU numbers, separated by commas: one point on each at once")
+    add("--jobs", type=int, default=1, help="points at once without --devices (default: 1)")
+    add("--threads", type=int, default=1, help="CPU threads of each command (default: 1)")
+    add("--only", default="", help="make only these points of the grid, separated by commas")
+    add("--dry-run", action="store_true", help="list the points and stop")
+    return parser.parse_args(argv)
+
+
+@command
+def main(argv=None):
+    args = parse(argv)
+    default = "" if args.keep or args.criteria or args.targets or args.scratch else None
+    lambdas = args.lambdas if args.lambdas is not None else default
+    if lambdas is None:
+        lambdas = points.LAMBDAS[args.setting]
+    else:
+        lambdas = [] if lambdas == "none" else numbers(lambdas)
+    split = lambda text, mark: [part.strip() for part in text.split(mark) if part.strip()]  # noqa: E731
+    grid = []
+    for seed in split(args.seeds, ","):
+        criteria = [(c, n) for c in split(args.criteria, ",") for n in split(args.counts, ";")]
+        made = points.make_grid(
+            args.setting, args.updates, args.settle_updates, lambdas, split(args.targets, ";"),
+            split(args.keep, ";"), args.keep_from, criteria, args.tuned, split(args.scratch, ","),
+            args.scratch_updates, int(seed), not args.no_control,
+        )
+        grid += [p for p in made if p not in grid]
+    grid = points.check_points(grid)
+    if args.only:
+        grid = points.select(grid, split(args.only, ","))
+    budget = Budget(
+        **{n: getattr(args, n) for n in Budget.__dataclass_fields__ if n != "extra"},
+        extra=tuple(shlex.split(args.train_options)),
+    )
+    sweep = run.Sweep(
+        args.baseline, args.data, args.out, tuple(run.parse_test(t) for t in args.test),
+        args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
+    )
+    if args.dry_run:
+        for point in grid:
+            print(point)
+        return
+    devices = split(args.devices, ",") or [""] * args.jobs
+    run.run_sweep(sweep, grid, devices)
+    print(pareto.compare(args.out, args.results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Which points are worth having, and what they are compared with."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_headprune.experiments import pareto
+
+
+@pytest.mark.parametrize("points, expected", [
+    ([(48, 38.0), (10, 37.9), (12, 37.0)], [0, 1]),
+    ([(10, 30.0), (10, 31.0)], [1]),
+    ([(10, 30.0), (10, 30.0)], [0, 1]),
+    ([(1, 40.0), (48, 39.0)], [0]),
+    ([], []),
+])
+def test_front(points, expected):
+    assert pareto.front(points) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9).map(float)), max_size=12))
+def test_every_point_off_the_front_is_beaten_by_one_on_it(points):
+    best = pareto.front(points)
+    for i, (heads, bleu) in enumerate(points):
+        beaten = any(points[j][0] <= heads and points[j][1] >= bleu and points[j] != points[i] for j in best)
+        assert beaten == (i not in best)
+
+
+def record(name, method, setting="enc", seed=1):
+    return {"name": name, "method": method, "setting": setting, "seed": seed}
+
+
+def test_the_control_is_of_the_same_setting_and_seed():
+    results = {r["name"]: r for r in (
+        record("enc-control", "control"), record("enc-control-seed2", "control", seed=2),
+        record("all-control", "control", "all"), record("p", "l0", seed=2), record("q", "l0", seed=3),
+        record("r", "l0", "all", 2), record("baseline", "baseline", "all"), record("s", "scratch"))}
+    found = {n: pareto.control_of(r, results) for n, r in results.items()}
+    assert found["p"] == "enc-control-seed2" and found["q"] == "enc-control" and found["r"] == "all-control"
+    assert not any(found[n] for n in ("baseline", "enc-control", "s"))
+    assert pareto.control_of(record("t", "l0"), {}) is None
