@@ -147,26 +147,33 @@ def gate_options(state: Dict[str, Any]) -> Dict[str, Any]:
 
 def log_alphas(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tensor]:
     """``(type, layer) -> log alpha [existing heads]``, float32, for layers that have gates."""
+    return {key: log_a for key, (log_a, _) in _gates(state).items()}
+
+
+def _gates(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tuple[Tensor, float]]:
+    """``(type, layer) -> (log alpha, threshold that it is held against in evaluation)``."""
     found = {}
     for key, layers in num_layers(state).items():
         for layer in range(layers):
             prefix = MODULES[key].format(layer) + ".gates."
             if prefix + "scaled_log_a" in state["model"]:
                 scaled = state["model"][prefix + "scaled_log_a"].float()
-                found[key, layer] = scaled * state["model"][prefix + "lr_scale"].float()
+                log_a = scaled * state["model"][prefix + "lr_scale"].float()
+                found[key, layer] = (log_a, float(state["model"].get(prefix + "threshold", 0.0)))
     return found
 
 
 def open_layout(state: Dict[str, Any]) -> HeadLayout:
     """The heads that act in evaluation: they exist and their gate, if any, is open."""
     layout = existing_layout(state)
-    options, log_a = gate_options(state), log_alphas(state)
+    options, found = gate_options(state), _gates(state)
     layers = {}
     for key in ATTENTION_TYPES:
         layers[key] = []
         for layer, heads in enumerate(layout[key]):
-            if (key, layer) in log_a:
-                is_open = gates.hard(log_a[key, layer], **options).tolist()
+            if (key, layer) in found:
+                log_a, threshold = found[key, layer]
+                is_open = gates.hard(log_a - threshold, **options).tolist()
                 heads = tuple(h for h, g in zip(heads, is_open) if g > 0)
             layers[key].append(heads)
     return HeadLayout(**{t: tuple(layers[t]) for t in ATTENTION_TYPES})

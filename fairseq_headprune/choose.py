@@ -1,6 +1,9 @@
 """Choosing heads of a checkpoint by their gates: a table of what they say, and a top-K."""
 
-from typing import Any, Dict, List, Mapping, Tuple
+from dataclasses import replace
+from typing import Any, Dict, List, Mapping
+
+import torch
 
 from fairseq_headprune import checkpoints, gates
 from fairseq_headprune.errors import UserError
@@ -21,12 +24,12 @@ def gate_table(state: Dict[str, Any]) -> Dict[Head, float]:
 
 def gate_counts(state: Dict[str, Any]) -> Dict[str, Any]:
     """GateCounts per type that has gates."""
-    import torch
-
-    options, found = checkpoints.gate_options(state), {}
+    options, acting = checkpoints.gate_options(state), checkpoints.open_layout(state).counts()
+    found: Dict[str, list] = {}
     for (key, _), log_a in checkpoints.log_alphas(state).items():
         found.setdefault(key, []).append(log_a)
-    return {t: count(torch.cat(found[t]), **options) for t in ATTENTION_TYPES if t in found}
+    counts = {t: count(torch.cat(found[t]), **options) for t in ATTENTION_TYPES if t in found}
+    return {t: replace(c, acting=acting[t]) for t, c in counts.items()}
 
 
 def most_open(state: Dict[str, Any], target: Mapping[str, int]) -> HeadLayout:

@@ -42,11 +42,11 @@ class GateCounts:
     undecided: int
 
 
-def count(log_a: Tensor, temperature: float, stretch) -> GateCounts:
-    """Counts for gates with these log alphas (any shape)."""
+def count(log_a: Tensor, temperature: float, stretch, threshold: float = 0.0) -> GateCounts:
+    """Counts for gates with these log alphas (any shape), held against ``threshold`` in evaluation."""
     is_open, is_closed = gates.decided(log_a, DECIDED, temperature, stretch)
     n_open, n_closed = int(is_open.sum()), int(is_closed.sum())
-    acting = int(gates.hard(log_a, temperature, stretch).sum())
+    acting = int(gates.hard(log_a - threshold, temperature, stretch).sum())
     return GateCounts(acting, n_open, n_closed, log_a.numel() - n_open - n_closed)
 
 
@@ -54,4 +54,4 @@ def count(log_a: Tensor, temperature: float, stretch) -> GateCounts:
 def count_layers(layers: List[HeadGates]) -> GateCounts:
     """Counts over all gates of these layers."""
     log_a = torch.cat([layer.log_a.detach() for layer in layers])
-    return count(log_a, layers[0].temperature, layers[0].stretch)
+    return count(log_a, layers[0].temperature, layers[0].stretch, float(layers[0].threshold))

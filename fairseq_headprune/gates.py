@@ -17,6 +17,9 @@ from fairseq_headprune.errors import UserError
 
 TEMPERATURE = 0.33
 STRETCH = (-0.1, 1.1)
+LIMIT = 4.6
+"""Training does not push log alpha beyond +-LIMIT, as Louizos et al. (2018) do: further out the
+gradients vanish and a gate that closed too early could never open again. P(open) there is 0.02."""
 
 Stretch = Tuple[float, float]
 
@@ -117,6 +120,8 @@ class HeadGates(nn.Module):
         # kept in the checkpoint, so that a reader of the file, or a run resumed with another
         # --gate-lr-scale, still knows what log_a is
         self.register_buffer("lr_scale", torch.tensor(float(lr_scale)))
+        # 0 is footnote 6; pruning to a given number of heads moves it to keep exactly that many
+        self.register_buffer("threshold", torch.tensor(0.0))
         self.fixed_noise: Optional[Tensor] = None
 
     @property
@@ -129,13 +134,18 @@ class HeadGates(nn.Module):
         raw = self.scaled_log_a
         if raw.dtype == torch.float16 or raw.dtype == torch.bfloat16:
             raw = raw.float()
-        return raw + (raw * (self.lr_scale.to(raw.dtype) - 1.0)).detach()
+        log_a = raw + (raw * (self.lr_scale.to(raw.dtype) - 1.0)).detach()
+        if not torch.jit.is_scripting():
+            if log_a.requires_grad:
+                value = log_a.detach()
+                log_a.register_hook(lambda gradient: _stay_within_limit(value, gradient))
+        return log_a
 
     def forward(self) -> Tensor:
         """Gate values [heads]: freshly sampled in training, exactly 0 or 1 otherwise."""
         log_a = self.current_log_a()
         if not self.training:
-            return hard(log_a, self.temperature, self.stretch)
+            return hard(log_a - self.threshold.to(log_a), self.temperature, self.stretch)
         u = self.fixed_noise
         if u is None:
             # float32 noise away from the ends: in half precision 1 - 1e-6 is 1 and log(1 - u) infinite
@@ -155,6 +165,12 @@ class HeadGates(nn.Module):
                 state_dict[prefix + "scaled_log_a"] = (weight.float() * ratio).to(weight.dtype)
                 state_dict[key] = self.lr_scale.detach().clone().cpu()
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _stay_within_limit(log_a: Tensor, gradient: Tensor) -> Tensor:
+    """No gradient for gates that are at the limit and would, in descent, move further out."""
+    outward = (log_a.abs() > LIMIT) & (gradient * log_a < 0)
+    return gradient.masked_fill(outward, 0.0)
 
 
 @contextmanager

@@ -144,8 +144,9 @@ def _half(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
 
 
 def parameter_count(model: Dict[str, Tensor]) -> int:
-    """Values in the tensors of a state dict, tied weights counted once."""
-    distinct = {(v.data_ptr(), tuple(v.shape)): v.numel() for v in model.values()}
+    """Values in the weights of a state dict, tied ones counted once, fairseq's markers left out."""
+    weights = [v for k, v in model.items() if not k.endswith((".version", "._float_tensor"))]
+    distinct = {(v.data_ptr(), tuple(v.shape)): v.numel() for v in weights}
     return sum(distinct.values())
 
 

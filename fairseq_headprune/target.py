@@ -2,17 +2,21 @@
 
 Beyond the paper, whose lambda is fixed. The penalty weight of a group of heads becomes
 m + RHO * (E - K), with E the expected number of open heads and K the target; m integrates the error,
-so that it settles at the weight under which exactly K heads are worth keeping.
+so that it settles at the weight under which K heads are worth keeping. Gates that are still
+undecided then cannot spoil the count: evaluation keeps the K most open ones (``threshold``).
 """
 
 from typing import Dict, Mapping
 
+from torch import Tensor, tensor
+
+from fairseq_headprune import gates
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import ATTENTION_TYPES, flag, parse_type
 
-RATE = 4e-4
+RATE = 1e-3
 """Change of m per update when the whole group is in excess, in nats per head and token."""
-RHO = 3e-4
+RHO = 5e-4
 """Damping: immediate pressure per head in excess, in the same unit."""
 LIMIT = 1.0
 """m stays within +-LIMIT; no head of a translation model is worth a nat per token."""
@@ -52,11 +56,31 @@ def groups(target: Mapping[str, int]) -> Dict[str, tuple]:
     return {k: ATTENTION_TYPES if k == "total" else (k,) for k in target}
 
 
-def error(expected: float, acting: int, wanted: int) -> float:
-    """Heads in excess. Near the target the count of heads that evaluation would use decides, since
-    an expectation of K can also be made of undecided gates."""
-    excess = expected - wanted
-    return float(acting - wanted) if abs(excess) < 1.0 else excess
+def expected_heads(log_a: Tensor, temperature: float, stretch) -> Tensor:
+    """Sum of P(open), rescaled so that gates at the limits of log alpha count as exactly 0 and 1.
+
+    Otherwise a hundred closed gates with P(open) = 0.02 would pass for two heads.
+    """
+    ends = tensor([-gates.LIMIT, gates.LIMIT], dtype=log_a.dtype, device=log_a.device)
+    low, high = gates.p_open(ends, temperature, stretch)
+    return ((gates.p_open(log_a, temperature, stretch) - low) / (high - low)).sum()
+
+
+def threshold(log_a: Tensor, wanted: int, middle: float = 0.0) -> float:
+    """The log alpha above which exactly ``wanted`` gates lie (any shape of ``log_a``).
+
+    ``middle``, the value of footnote 6, whenever that already separates them.
+    """
+    ranked = sorted(log_a.detach().flatten().tolist(), reverse=True)
+    above = ranked[wanted - 1] if wanted > 0 else float("inf")
+    below = ranked[wanted] if wanted < len(ranked) else float("-inf")
+    if above > middle >= below:
+        return middle
+    if wanted == 0:
+        return below + 1.0
+    if wanted == len(ranked):
+        return above - 1.0
+    return 0.5 * (above + below)
 
 
 def step(multiplier: float, excess: float, heads: int) -> float:

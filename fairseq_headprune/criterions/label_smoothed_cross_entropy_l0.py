@@ -87,11 +87,11 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             return loss, sample_size, logging_output
 
         expected = {t: expected_open(layers) for t, layers in gates.items()}
-        counts = {t: count_layers(layers) for t, layers in gates.items()}
         if self.target:
-            penalty = self.target_penalty(model, expected, counts, gates)
+            penalty = self.target_penalty(model, gates)
         else:
             penalty = self.ramp(model) * self.l0_lambda * sum(expected.values())
+        counts = {t: count_layers(layers) for t, layers in gates.items()}
         tokens = sample["ntokens"]
         if model.training:
             if reduce:
@@ -124,26 +124,27 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             return 1.0
         return min(1.0, getattr(model, "num_updates", 0) / self.warmup)
 
-    def target_penalty(self, model, expected: Dict, counts: Dict, gates: Dict):
+    def target_penalty(self, model, gates: Dict):
         """Penalty under the learned multipliers, which move once an update while training."""
         update = getattr(model, "num_updates", 0)
         moving = model.training and update != self.last_update
-        penalty = torch.zeros_like(next(iter(expected.values())))
+        penalty = 0.0
         for name, types in head_target.groups(self.target).items():
-            types = [t for t in types if t in gates]
-            total = sum(expected[t] for t in types)
-            wanted = self.target[name]
-            # where the multiplier of a group is kept in the model: with its first type
-            slot = ATTENTION_TYPES.index(types[0])
+            layers = [gate for t in types for gate in gates.get(t, [])]
+            log_a = torch.cat([gate.log_a for gate in layers])
+            options = (layers[0].temperature, layers[0].stretch)
+            excess = head_target.expected_heads(log_a, *options) - self.target[name]
+            # a group's multiplier is kept in the model, and so in checkpoints, with its first type
+            slot = ATTENTION_TYPES.index(next(t for t in types if t in gates))
             if moving:
-                heads = sum(len(g.scaled_log_a) for t in types for g in gates[t])
-                excess = head_target.error(
-                    float(total.detach()), sum(counts[t].acting for t in types), wanted
-                )
                 old = float(model.l0_multiplier[slot])
-                model.l0_multiplier[slot] = head_target.step(old, excess, heads)
-            excess = total - wanted
-            multiplier = model.l0_multiplier[slot].to(total.dtype)
+                new = head_target.step(old, float(excess.detach()), log_a.numel())
+                model.l0_multiplier[slot] = new
+                if self.ramp(model) >= 1.0:
+                    level = head_target.threshold(log_a, self.target[name])
+                    for gate in layers:
+                        gate.threshold.fill_(level)
+            multiplier = model.l0_multiplier[slot].to(log_a.dtype)
             penalty = penalty + multiplier * excess + 0.5 * head_target.RHO * excess * excess
         if moving:
             self.last_update = update

@@ -1,0 +1,43 @@
+"""Installation. Tested versions of everything are pinned in constraints.txt."""
+
+from setuptools import find_packages, setup
+
+# fairseq 0.12.2 cannot be imported on Python 3.11 and later (mutable dataclass defaults).
+# ve-fairseq is fairseq's main branch with that mended, as wheels for Linux x86_64 and Python 3.11/3.12;
+# fairseq-fixed is a source distribution for everything else.
+_wheel = (
+    "platform_system == 'Linux' and platform_machine == 'x86_64' "
+    "and python_version >= '3.11' and python_version < '3.13'"
+)
+_no_wheel = (
+    "python_version >= '3.11' and (platform_system != 'Linux' or platform_machine != 'x86_64' "
+    "or python_version >= '3.13')"
+)
+
+setup(
+    name="fairseq-headprune",
+    version="0.1.0",
+    description="Attention-head gates, pruning, relevance and analysis for fairseq Transformers",
+    license="MIT",
+    python_requires=">=3.8",
+    packages=find_packages(include=["fairseq_headprune", "fairseq_headprune.*", "analysis", "analysis.*"]),
+    install_requires=[
+        f"ve-fairseq==0.12.3; {_wheel}",
+        f"fairseq-fixed==0.12.3.1; {_no_wheel}",
+        "fairseq==0.12.2; python_version < '3.11'",
+        "torch>=2.0",
+        "numpy",
+        "sacrebleu>=2.0",
+        "sacremoses",
+        "subword-nmt",
+        "safetensors",
+        "scipy",
+        "conllu",
+    ],
+    extras_require={
+        "analysis": ["matplotlib"],
+        "parse": ["stanza"],
+        "deploy": ["ctranslate2"],
+        "dev": ["pytest", "hypothesis"],
+    },
+)
