@@ -151,13 +151,14 @@ def _named(model: nn.Module, values) -> Scores:
 def highest(scores: Scores, target: Mapping[str, int], existing: HeadLayout) -> HeadLayout:
     """The K heads of highest score of each group of ``target`` ({"total": K} or by type).
 
-    Types that the target does not mention keep all heads. Ties go to the lower layer and number.
+    Types that the target does not mention keep all heads. Ties go to the earlier type, layer and number.
     """
     check_target(target, existing.counts(), "the head count")
     kept: List[Head] = []
     covered: set = set()
     for name, types in groups(target).items():
-        ranked = sorted((h for h in existing if h.type in types), key=lambda h: (-scores[h], h))
+        # sorting is stable: equal scores stay in the standard order
+        ranked = sorted((h for h in existing if h.type in types), key=lambda h: -scores[h])
         kept += ranked[: target[name]]
         covered |= set(types)
     kept += [h for h in existing if h.type not in covered]

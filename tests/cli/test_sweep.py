@@ -1,0 +1,138 @@
+"""scripts/sweep.py end to end on a tiny model: interruption, continuation, results, refusals."""
+
+import importlib.util
+import json
+
+import pytest
+
+from fairseq_headprune.experiments import commands, pareto, steps
+from fairseq_headprune.layout import HeadLayout
+from tests.conftest import ROOT
+from tests.helpers import command_lines
+
+spec = importlib.util.spec_from_file_location("sweep_script", ROOT / "scripts" / "sweep.py")
+sweep_script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(sweep_script)
+
+
+class Interrupted(Exception):
+    """What a killed sweep looks like from inside."""
+
+
+@pytest.fixture
+def in_process(monkeypatch):
+    """Run the sweep's commands inside the test process, a new one takes seconds to import; records
+    them, and raises ``Interrupted`` when the ``die_at``-th is reached."""
+    state = {"ran": [], "die_at": None}
+
+    class Done:
+        returncode = 0
+
+    def run(command, stdout, stderr, env, stdin):
+        if state["die_at"] is not None and len(state["ran"]) == state["die_at"]:
+            raise Interrupted
+        program, *rest = command
+        name = program.rsplit("/", 1)[-1]
+        if name == "fairseq-train":
+            command_lines.train(*rest, "--cpu")
+            # as the program logs it; inside the test process the log goes elsewhere
+            stdout.write('x | INFO | valid | {"valid_loss": "2.5", "valid_nll_loss": "2.0"}\n')
+        elif name == "fairseq-generate":
+            stdout.write(command_lines.generate(*rest, "--cpu"))
+        else:
+            stdout.write('x | INFO | valid | {"valid_loss": "3.5", "valid_nll_loss": "3.0"}\n')
+        state["ran"].append(command)
+        return Done
+
+    monkeypatch.setattr(steps.subprocess, "run", run)
+    return state
+
+
+def arguments(tiny, out, *more):
+    options = ["--train-options", "--valid-subset test", "--max-tokens", "400", "--updates", "6"]
+    options += ["--settle-updates", "2", "--generate-tokens", "600", "--beam", "2"]
+    tests = ["--test", "tiny=test", "--target-lang", "en"]
+    return [str(a) for a in (tiny.checkpoint, "--data", tiny.data, "--out", out, *tests, *options, *more)]
+
+
+def test_a_sweep_goes_on_where_it_was_interrupted(tiny, tmp_path, in_process, capsys):
+    out, results = tmp_path / "runs", tmp_path / "results"
+    args = arguments(tiny, out, "--setting", "all", "--lambdas", "0.05", "--keep", "5",
+                     "--criteria", "random", "--counts", "4", "--results", results)
+    in_process["die_at"] = 5  # baseline: translate, validate; control: train twice, translate; then
+    with pytest.raises(Interrupted):
+        sweep_script.main(args)
+    first = list(in_process["ran"])
+    assert (out / "all-control" / "result.json").exists()
+    assert not (out / "all-l0.05" / "result.json").exists()
+
+    in_process["die_at"] = None
+    sweep_script.main(args)
+    both = in_process["ran"]
+    assert len({tuple(c) for c in both}) == len(both), "a finished step was run again"
+    assert both[: len(first)] == first
+
+    points = pareto.load(results)
+    assert set(points) == {"baseline", "all-control", "all-l0.05", "all-keep-5-of-all-l0.05", "all-random-4"}
+    assert points["all-control"]["heads_in_all"] == 24
+    assert points["all-keep-5-of-all-l0.05"]["heads_in_all"] == 5
+    assert points["all-random-4"]["updates_in_all"] == 0
+    assert points["all-keep-5-of-all-l0.05"]["updates_in_all"] == points["all-control"]["updates_in_all"] == 8
+    for name, point in points.items():
+        layout = HeadLayout.from_dict(point["layout"])
+        assert len(layout) == point["heads_in_all"] and layout.counts() == point["heads"]
+        assert point["scores"]["together"]["sentences"] == 24
+        expected = {"baseline": set(), "all-control": {"baseline"}}.get(name, {"baseline", "all-control"})
+        assert set(point["compared"]) == expected
+        assert point["valid"] is not None and point["bytes"] > 0
+    assert points["all-random-4"]["parameters"] < points["all-control"]["parameters"]
+    table = capsys.readouterr().out.splitlines()
+    assert any("all-random-4" in line and "4" in line for line in table[-8:])
+
+    before = len(both)
+    sweep_script.main(args)
+    assert len(both) == before, "a finished sweep has nothing to run"
+    # other options in the same folder would mix two experiments
+    with pytest.raises(SystemExit) as stopped:
+        sweep_script.main([a if a != "6" else "7" for a in args])
+    assert stopped.value.code == 2
+    assert "sweep with other options" in capsys.readouterr().err
+
+
+def test_the_same_layout_from_scratch(tiny, tmp_path, in_process):
+    out = tmp_path / "runs"
+    layout = {"enc_self": [[1], []], "dec_self": [[0, 2], [3]], "dec_enc": [[0], [1, 2, 3]]}
+    (out / "some-point").mkdir(parents=True)
+    (out / "some-point" / "layout.json").write_text(json.dumps(layout))
+    sweep_script.main(arguments(tiny, out, "--no-control", "--scratch", "some-point",
+                                "--scratch-updates", "4", "--only", "scratch-some-point"))
+    point = steps.read_json(out / "scratch-some-point" / "result.json")
+    assert point["layout"] == layout and point["updates_in_all"] == 4
+    assert "--finetune-from-model" not in in_process["ran"][0]
+
+
+@pytest.mark.parametrize("more, message", [
+    (["--lambdas", "much"], "'much' is no list of numbers"),
+    (["--keep", "3", "--keep-from", "nowhere", "--lambdas", "none"], "needs nowhere, which is neither"),
+    (["--test", "x"], "cannot read --test 'x'"),
+    (["--test", "x=test:/no/file"], "/no/file of --test x do not exist"),
+    (["--criteria", "luck", "--counts", "3", "--only", "enc-luck-3"], "unknown criterion 'luck'"),
+])
+def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, more, message):
+    with pytest.raises(SystemExit) as stopped:
+        sweep_script.main(arguments(tiny, tmp_path / "runs", *more))
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+    assert not in_process["ran"]
+
+
+def test_a_failed_command_is_named_with_its_log(tmp_path):
+    run = steps.Steps(tmp_path)
+    with pytest.raises(steps.UserError, match="step 'hopeless' of .* failed with status 3: see .*hopeless.log"):
+        run.command("hopeless", ["bash", "-c", "echo oh; exit 3"])
+    assert (tmp_path / "hopeless.log").read_text() == "oh\n"
+    assert not run.finished("hopeless", ["bash", "-c", "echo oh; exit 3"])
+
+
+def test_programs_are_those_of_this_python():
+    assert commands.program("fairseq-train").endswith("fairseq-train")
