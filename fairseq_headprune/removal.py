@@ -104,9 +104,9 @@ def remove_heads(
             "use --force if that is what you want"
         )
     weights = (dense_weights if dense else removed_weights)(state, layout)
+    weights = _own_tensors(weights)
     if fp16:
         weights = _half(weights)
-    weights = _own_tensors(weights)
     return {
         "cfg": (_dense_configuration if dense else _pruned_configuration)(state, layout),
         "args": None,

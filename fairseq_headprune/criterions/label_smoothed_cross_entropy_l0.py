@@ -140,11 +140,12 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
                 old = float(model.l0_multiplier[slot])
                 new = head_target.step(old, float(excess.detach()), log_a.numel())
                 model.l0_multiplier[slot] = new
-                if self.ramp(model) >= 1.0:
-                    level = head_target.threshold(log_a, self.target[name])
-                    for gate in layers:
-                        gate.threshold.fill_(level)
-            multiplier = model.l0_multiplier[slot].to(log_a.dtype)
+            # in validation too: it comes after the last update and before a checkpoint is written
+            if self.ramp(model) >= 1.0 and (moving or not model.training):
+                level = head_target.threshold(log_a, self.target[name])
+                for gate in layers:
+                    gate.threshold.fill_(level)
+            multiplier = float(model.l0_multiplier[slot])
             penalty = penalty + multiplier * excess + 0.5 * head_target.RHO * excess * excess
         if moving:
             self.last_update = update
