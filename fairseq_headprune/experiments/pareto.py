@@ -37,13 +37,22 @@ def control_of(result: Mapping[str, Any], results: Mapping[str, Result]) -> Opti
     return controls[0]["name"] if controls else None
 
 
-def _together(translations: Mapping[str, Any], key: str) -> List[str]:
-    return [line for test in translations.values() for line in test[key]]
+def paired_on_common_tests(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
+    """Paired bootstrap over the sentences of all test sets that both have translated, None without
+    one. The arguments are what a run folder's translations.json holds."""
+    tests = [name for name in own if name in theirs]
+    if not tests:
+        return None
+    columns = [
+        [line for name in tests for line in translations[name][key]]
+        for translations, key in ((own, "hypotheses"), (theirs, "hypotheses"), (own, "references"))
+    ]
+    return {**scoring.paired(*columns), "tests": tests}
 
 
 def compare(out: Path, results_folder: Optional[Path] = None) -> str:
-    """Add to every point of OUT how it compares, all test sets together, with the baseline and with
-    its control; returns the table. Comparisons made before are kept."""
+    """Add to every point of OUT how it compares, test sets together, with the baseline and with its
+    control; returns the table. Comparisons made before are kept."""
     results = load(out)
     for name, result in results.items():
         others = [control_of(result, results)]
@@ -53,27 +62,35 @@ def compare(out: Path, results_folder: Optional[Path] = None) -> str:
             own = read_json(Path(out) / name / "translations.json")
             for other in missing:
                 theirs = read_json(Path(out) / other / "translations.json")
-                result["compared"][other] = scoring.paired(
-                    _together(own, "hypotheses"), _together(theirs, "hypotheses"),
-                    _together(own, "references"),
-                )
+                found = paired_on_common_tests(own, theirs)
+                if found:
+                    result["compared"][other] = found
             write_json(result, Path(out) / name / "result.json")
         if results_folder:
             write_json(result, Path(results_folder) / f"{name}.json")
     return table(list(results.values()))
 
 
+def tests_of(result: Mapping[str, Any]) -> Tuple[str, ...]:
+    """Names of the test sets that a point was scored on."""
+    return tuple(n for n in result["scores"] if n != "together")
+
+
 def rows(results: Sequence[Result]) -> List[Dict[str, Any]]:
-    """What the table shows of each point, most heads first, the Pareto front of each setting marked."""
+    """What the table shows of each point, most heads first. The Pareto front of each setting is
+    marked; only points scored on all of the sweep's test sets can be on it."""
+    most = max((tests_of(r) for r in results), key=len, default=())
     shown = []
     for setting in ("enc", "all"):
         chosen = [r for r in results if r["setting"] == setting or r["method"] == "baseline"]
-        best = set(front([(r["heads_in_all"], r["scores"]["together"]["bleu"]) for r in chosen]))
-        for i, r in enumerate(chosen):
+        whole = [r for r in chosen if tests_of(r) == most]
+        on_front = front([(r["heads_in_all"], r["scores"]["together"]["bleu"]) for r in whole])
+        best = {whole[i]["name"] for i in on_front}
+        for r in chosen:
             if r["method"] == "baseline" and setting == "enc":
                 continue
             control = next((c for c in r["compared"] if c != "baseline"), None)
-            shown.append({"result": r, "front": i in best, "control": control})
+            shown.append({"result": r, "front": r["name"] in best, "control": control})
     order = {"baseline": 0, "enc": 1, "all": 2}
     shown.sort(key=lambda row: (
         order["baseline" if row["result"]["method"] == "baseline" else row["result"]["setting"]],
@@ -89,12 +106,12 @@ def difference(result: Result, other: Optional[str]) -> str:
 
 def table(results: Sequence[Result]) -> str:
     """The table that a sweep ends with."""
-    lines = [("", "point", "heads e/d/x", "all", "BLEU", "to control", "to baseline", "loss", "parameters")]
+    lines = [("", "point", "heads e/d/x", "all", "sets", "BLEU", "to control", "to baseline", "loss", "parameters")]
     for row in rows(results):
         r = row["result"]
         lines.append((
             "*" if row["front"] else "", r["name"], "/".join(map(str, r["heads"].values())),
-            str(r["heads_in_all"]), f"{r['scores']['together']['bleu']:.2f}",
+            str(r["heads_in_all"]), str(len(tests_of(r))), f"{r['scores']['together']['bleu']:.2f}",
             difference(r, row["control"]), difference(r, "baseline"),
             f"{r['valid']['loss']:.3f}" if r["valid"] else "", f"{r['parameters']:,}",
         ))

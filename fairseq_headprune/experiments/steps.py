@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import time
@@ -15,7 +16,10 @@ def write_json(data: Any, path: Path) -> None:
     """Write JSON whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(data, indent=1, ensure_ascii=False)
+    # lists of numbers, such as the heads of a layer, on one line each (no text has a bare line feed)
+    text = re.sub(r"\[\n[\s\d,]*\]", lambda m: "[" + " ".join(m[0][1:-1].split()) + "]", text)
+    partial.write_text(text + "\n", encoding="utf-8")
     os.replace(partial, path)
 
 

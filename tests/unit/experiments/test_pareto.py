@@ -39,3 +39,31 @@ def test_the_control_is_of_the_same_setting_and_seed():
     assert found["p"] == "enc-control-seed2" and found["q"] == "enc-control" and found["r"] == "all-control"
     assert not any(found[n] for n in ("baseline", "enc-control", "s"))
     assert pareto.control_of(record("t", "l0"), {}) is None
+
+
+def translated(words):
+    return {"hypotheses": [words] * 3, "references": ["a b c d e"] * 3}
+
+
+def test_models_are_compared_on_the_sets_that_both_translated():
+    own, theirs = {"one": translated("a b c d x")}, {"two": translated("x"), "one": translated("a b c d e")}
+    found = pareto.paired_on_common_tests(own, theirs)
+    assert found["tests"] == ["one"] and found["difference"] < 0
+    assert pareto.paired_on_common_tests({"three": translated("x")}, theirs) is None
+
+
+def scored(name, method, heads, tests, setting="enc"):
+    scores = {t: {"bleu": b} for t, b in tests.items()}
+    return {**record(name, method, setting), "heads": {"enc_self": heads, "dec_self": 1, "dec_enc": 1},
+            "heads_in_all": heads + 2, "scores": scores, "compared": {}, "valid": None, "parameters": 10}
+
+
+def test_the_table_marks_the_front_among_points_of_all_test_sets():
+    results = [scored("baseline", "baseline", 8, {"one": 30.0, "together": 30.0}, "all"),
+               scored("good", "l0", 4, {"one": 29.5, "together": 29.5}),
+               scored("bad", "l0", 5, {"one": 29.0, "together": 29.0}),
+               scored("elsewhere", "criterion", 1, {"together": 99.0})]
+    marked = {row["result"]["name"]: row["front"] for row in pareto.rows(results)}
+    assert marked == {"baseline": True, "good": True, "bad": False, "elsewhere": False}
+    lines = pareto.table(results).splitlines()
+    assert lines[1].startswith("*  baseline") and "4/1/1" in next(x for x in lines if "good" in x)

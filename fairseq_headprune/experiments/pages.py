@@ -1,0 +1,129 @@
+"""Tables of a results page, made from the points' JSON files and put between its markers."""
+
+import re
+from typing import Any, Callable, Dict, List, Mapping, Sequence
+
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.experiments import pareto
+
+Result = Dict[str, Any]
+
+
+def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    rows = [header, ["---"] * len(header), *lines]
+    return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
+
+
+def _heads(result: Result) -> List[str]:
+    return [str(n) for n in result["heads"].values()]
+
+
+def _bleu(result: Result, test: str) -> str:
+    return f"{result['scores'][test]['bleu']:.2f}" if test in result["scores"] else ""
+
+
+def _sets(results: Sequence[Result]) -> List[str]:
+    """Test sets in the order of the point that has most."""
+    return list(max((pareto.tests_of(r) for r in results), key=len, default=()))
+
+
+def main_table(results: Mapping[str, Result]) -> str:
+    """Every point: heads per type, BLEU per set, differences with intervals, size."""
+    tests = _sets(list(results.values()))
+    lines = []
+    for row in pareto.rows(list(results.values())):
+        r = row["result"]
+        everything = list(pareto.tests_of(r)) == tests
+        lines.append([
+            ("**" + r["name"] + "**") if row["front"] else r["name"], *_heads(r), str(r["heads_in_all"]),
+            *[_bleu(r, t) for t in tests], _bleu(r, "together") if everything else "",
+            pareto.difference(r, row["control"]), pareto.difference(r, "baseline"),
+            f"{r['valid']['loss']:.3f}" if r["valid"] else "", f"{r['parameters']:,}",
+            f"{r['bytes']:,}", str(r["updates_in_all"]),
+        ])
+    header = ["model", "enc", "dec", "dec-enc", "all", *tests, "together", "to control [95 %]",
+              "to baseline [95 %]", "valid loss", "parameters", "bytes", "updates"]
+    return markdown(header, lines)
+
+
+def length_table(results: Mapping[str, Result]) -> str:
+    """BLEU by words of the source, all test sets together."""
+    shown = [row["result"] for row in pareto.rows(list(results.values()))
+             if len(pareto.tests_of(row["result"])) == len(_sets(list(results.values())))]
+    classes: List[tuple] = []
+    for r in shown:
+        classes += [key for c in r["by_source_length"] if (key := (c["over"], c["up_to"])) not in classes]
+    sizes = {(c["over"], c["up_to"]): c["sentences"] for r in shown for c in r["by_source_length"]}
+    lines = []
+    for r in shown:
+        found = {(c["over"], c["up_to"]): c["bleu"] for c in r["by_source_length"]}
+        lines.append([r["name"], str(r["heads_in_all"]), *[f"{found[k]:.2f}" if k in found else "" for k in classes]])
+    names = [f"{low + 1} to {high}" if high else f"over {low}" for low, high in classes]
+    header = ["model", "heads", *[f"{n} words ({sizes[k]})" for n, k in zip(names, classes)]]
+    return markdown(header, lines)
+
+
+def layer_table(results: Mapping[str, Result]) -> str:
+    """Heads left per layer of every pruned model that gates chose."""
+    lines = []
+    for row in pareto.rows(list(results.values())):
+        r = row["result"]
+        if r["method"] in ("l0", "l0-target", "keep"):
+            cells = [" ".join(str(len(layer)) for layer in layers) for layers in r["layout"].values()]
+            lines.append([r["name"], *cells])
+    return markdown(["model", "enc, layers 0 to 5", "dec", "dec-enc"], lines)
+
+
+def gates_table(results: Mapping[str, Result]) -> str:
+    """How decided the gates were when the heads were removed."""
+    lines = []
+    for r in results.values():
+        for key, c in (r["gates"] or {}).items():
+            lines.append([r["name"], f"{r['l0_lambda']:g}" if r["l0_lambda"] else r["target"], key,
+                          c["acting"], c["open"], c["closed"], c["undecided"]])
+    return markdown(["model", "lambda or target", "type", "acting", "open", "closed", "undecided"], lines)
+
+
+def provenance_table(results: Mapping[str, Result]) -> str:
+    """Signatures, versions and machine, each with the models it holds for."""
+    def same(get: Callable[[Result], str], label: str) -> List[List[str]]:
+        found: Dict[str, List[str]] = {}
+        for r in results.values():
+            found.setdefault(get(r), []).append(r["name"])
+        return [[label, value, "all models" if len(found) == 1 else ", ".join(names)]
+                for value, names in found.items()]
+
+    first = lambda r: next(iter(r["scores"].values()))  # noqa: E731
+    pairs = lambda d: ", ".join(f"{k} {v}" for k, v in d.items())  # noqa: E731
+    lines = same(lambda r: first(r)["signature"], "BLEU")
+    lines += same(lambda r: first(r)["chrf_signature"], "chrF2")
+    lines += same(lambda r: pairs(r["versions"]), "versions")
+    lines += same(lambda r: pairs(r["machine"]), "machine")
+    lines += same(lambda r: f"{sum(r['seconds'].values()) / 60:.0f}", "minutes of wall clock")
+    return markdown(["what", "value", "models"], lines)
+
+
+TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
+    "main": main_table,
+    "length": length_table,
+    "layers": layer_table,
+    "gates": gates_table,
+    "provenance": provenance_table,
+}
+
+
+def fill(page: str, folders: Callable[[str], Mapping[str, Result]]) -> str:
+    """The page with the text between ``<!-- table NAME FOLDER -->`` and ``<!-- end -->`` made anew.
+
+    ``folders`` reads the points of a folder. UserError for an unknown table.
+    """
+
+    def make(match):
+        name, folder = match[2], match[3]
+        if name not in TABLES:
+            raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}")
+        return f"{match[1]}\n{TABLES[name](folders(folder))}\n{match[4]}"
+
+    pattern = r"(<!-- table (\S+) (\S+) -->)\n.*?\n?(<!-- end -->)"
+    return re.sub(pattern, make, page, flags=re.DOTALL)
