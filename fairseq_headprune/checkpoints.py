@@ -3,9 +3,11 @@
 Heads and gates are read from the file alone, without building the model or finding its data.
 """
 
+import dataclasses
 import enum
 import os
 import pickle
+import re
 from argparse import Namespace
 from typing import Any, Dict, Optional, Tuple
 
@@ -32,6 +34,12 @@ def load_checkpoint(path) -> Dict[str, Any]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        foreign = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        if foreign:
+            raise UserError(
+                f"cannot read {path}: it holds an object of type {foreign[1]}, which torch does not "
+                "load from files that might run code"
+            ) from None
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"cannot read {path} as a checkpoint: it is truncated or no fairseq file ({first[:120]})"
@@ -67,6 +75,8 @@ def plain(value: Any) -> Any:
 
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value, resolve=True, enum_to_str=True)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
     if isinstance(value, Namespace):
         value = vars(value)
     if isinstance(value, dict):
@@ -116,8 +126,13 @@ def _attention_keys(state, key: str, layer: int):
 def num_heads(state: Dict[str, Any]) -> Dict[str, int]:
     """Heads per layer of the model before any was removed, per attention type."""
     options = model_options(state)
-    encoder = int(options.get("encoder_attention_heads", 8))
-    decoder = int(options.get("decoder_attention_heads", 8))
+    try:
+        encoder = int(options["encoder_attention_heads"])
+        decoder = int(options["decoder_attention_heads"])
+    except (KeyError, TypeError):
+        raise UserError(
+            "the checkpoint's configuration does not say how many attention heads its layers have"
+        ) from None
     return {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
 
 

@@ -75,11 +75,18 @@ def allow_fairseq_checkpoints():
     safe += [multiarray.scalar, multiarray._reconstruct]
     from fairseq.file_io import PathManager  # noqa: F401  (fairseq must be importable here)
     from fairseq.dataclass import constants
+    from fairseq.models.transformer import transformer_config
 
     safe += [
         value
         for value in vars(constants).values()
         if isinstance(value, type) and issubclass(value, enum.Enum)
+    ]
+    safe += [
+        transformer_config.EncDecBaseConfig,
+        transformer_config.DecoderConfig,
+        transformer_config.QuantNoiseConfig,
+        transformer_config.TransformerConfig,
     ]
     torch.serialization.add_safe_globals(safe)
 

@@ -23,7 +23,7 @@ def configuration(model_options, arch):
 def write(model, path, arch):
     """Save ``model`` (ours or stock) to ``path``; stock models keep an argparse namespace."""
     if arch == "transformer":
-        options = Namespace(**{**vars(model.args), "arch": arch, "_name": arch})
+        options = Namespace(**{**vars(model.flat_options), "arch": arch, "_name": arch})
         cfg = {**configuration({}, arch), "model": options}
     else:
         options = plain(model.flat_options)

@@ -51,7 +51,9 @@ def stock(seed: int = 1, words: int = 12, **options):
     args = Namespace(**{**SIZES, **options})
     base_architecture(args)
     torch.manual_seed(seed)
-    return TransformerModel.build_model(args, task(words)).eval()
+    model = TransformerModel.build_model(args, task(words)).eval()
+    model.flat_options = args
+    return model
 
 
 def set_log_a(model, chosen, low: float = -5.0, high: float = 5.0) -> None:
