@@ -1,0 +1,78 @@
+"""Tables of a results page."""
+
+import pytest
+
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.experiments import pages, results
+from fairseq_headprune.experiments.points import Point
+from fairseq_headprune.layout import HeadLayout
+
+LAYOUT = HeadLayout.full(1, 2, 1, 2)
+
+
+def point(name, method, bleu, compared=None, gates=None, setting="enc"):
+    made = Point(name, setting, method, 3, 1, l0_lambda=0.01 if method == "l0" else 0.0)
+    scores = {t: {"bleu": bleu, "signature": "nrefs:1", "chrf_signature": "nrefs:1|nc:6"} for t in ("one", "together")}
+    return {**made.to_dict(), "updates_in_all": 4, "heads": LAYOUT.counts(), "heads_in_all": 6,
+            "layout": LAYOUT.to_dict(), "gates": gates, "valid": {"loss": 4.0, "nll_loss": 3.0},
+            "scores": scores, "by_source_length": [{"over": 0, "up_to": 10, "sentences": 7, "bleu": bleu},
+                                                   {"over": 10, "up_to": None, "sentences": 2, "bleu": 1.0}],
+            "parameters": 1234, "bytes": 5678, "seconds": {"a": 60.0}, "machine": {"cpus": 2},
+            "versions": {"python": "3"}, "compared": compared or {}}
+
+
+@pytest.fixture
+def made():
+    interval = {"difference": -0.5, "low": -1.0, "high": 0.25}
+    return {p["name"]: p for p in (
+        point("baseline", "baseline", 30.0, setting="all"), point("enc-control", "control", 31.0),
+        point("enc-l0.01", "l0", 30.5, {"enc-control": interval},
+              {"enc-self": {"acting": 2, "open": 1, "closed": 3, "undecided": 4}}))}
+
+
+PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
+
+
+@pytest.mark.parametrize("name, cells", [
+    ("main", "| enc-l0.01 | 2 | 2 | 2 | 6 | 30.50 | 30.50 | -0.50 [-1.00, +0.25] |  | 4.000 | 1,234 | 5,678 | 4 |"),
+    ("main", "| **enc-control** | 2 | 2 | 2 | 6 | 31.00 |"),
+    ("length", "| model | heads | 1 to 10 words (7) | over 10 words (2) |"),
+    ("length", "| enc-l0.01 | 6 | 30.50 | 1.00 |"),
+    ("layers", "| enc-l0.01 | 2 | 2 | 2 |"),
+    ("gates", "| enc-l0.01 | 0.01 | enc-self | 2 | 1 | 3 | 4 |"),
+    ("provenance", "| machine | cpus 2 | all models |"),
+])
+def test_a_page_shows_what_the_files_say(made, name, cells):
+    page = pages.fill(PAGE.format(name), lambda folder: made)
+    assert cells in page
+    assert page.startswith("before\n") and page.endswith("<!-- end -->\nafter\n") and "STALE" not in page
+    assert pages.fill(page, lambda folder: made) == page
+
+
+def test_each_table_asks_for_its_own_folder(made):
+    asked = []
+    page = PAGE.format("main") + PAGE.format("gates").replace("folder", "other")
+    pages.fill(page, lambda folder: asked.append(folder) or made)
+    assert asked == ["folder", "other"]
+
+
+def test_an_empty_marker_is_filled(made):
+    assert "| enc-l0.01 |" in pages.fill("<!-- table main f -->\n<!-- end -->\n", lambda folder: made)
+
+
+def test_an_unknown_table_is_refused():
+    with pytest.raises(UserError, match="asks for a table 'nothing'"):
+        pages.fill(PAGE.format("nothing"), lambda folder: {})
+
+
+LOG = """2020-01-01 00:00:00 | INFO | train_inner | {"loss": "9"}
+2020-01-01 00:00:00 | INFO | valid | {"epoch": 1, "valid_loss": "4.5", "valid_nll_loss": "3.5"}
+2020-01-01 00:00:00 | INFO | valid | {"epoch": 2, "valid_loss": "4.25", "valid_nll_loss": "3.25"}
+"""
+
+
+@pytest.mark.parametrize("log, expected", [
+    (LOG, {"loss": 4.25, "nll_loss": 3.25}), ("nothing", None), ('x | valid | {"epoch": 1}', None),
+])
+def test_the_last_validation_counts(log, expected):
+    assert results.valid_loss(log) == expected
