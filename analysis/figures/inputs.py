@@ -1,0 +1,153 @@
+"""Everything that a figure may be drawn from, read from files."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+
+from analysis import ablation_table, files, head_table, maps
+from analysis.head_table import HeadTable
+from analysis.roles import Function
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import Head, HeadLayout, parse_head
+
+
+class Missing(Exception):
+    """A figure cannot be drawn from what was given; the message says what it needs."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """One model of a pruning sweep."""
+
+    name: str
+    setting: str
+    """"enc" (encoder heads pruned, decoder frozen) or "all"."""
+    method: str
+    """How its heads were chosen: "l0", "l0-target", "keep", "criterion", "control", "baseline",
+    "scratch"."""
+    layout: HeadLayout
+    scores: Mapping[str, Mapping[str, float]]
+    compared: Mapping[str, Mapping[str, float]]
+    record: Mapping[str, Any]
+    functions: Optional[Dict[Head, List[Function]]] = None
+
+    @property
+    def heads(self) -> Dict[str, int]:
+        """Number of heads per type."""
+        return self.layout.counts()
+
+    @property
+    def bleu(self) -> float:
+        """BLEU of all test sets together."""
+        return self.scores["together"]["bleu"]
+
+    @property
+    def gated(self) -> bool:
+        """Whether gates chose the heads, as in the paper."""
+        return self.method in ("l0", "l0-target", "keep")
+
+    def against_control(self) -> Optional[Mapping[str, float]]:
+        """``difference``, ``low``, ``high`` to the model trained as long without penalty."""
+        return next((v for k, v in self.compared.items() if k != "baseline"), None)
+
+
+@dataclass
+class Inputs:
+    """What the command line named."""
+
+    tables: List[HeadTable] = field(default_factory=list)
+    points: List[Point] = field(default_factory=list)
+    maps: Optional[maps.Maps] = None
+    ablation: Optional[Mapping[str, Any]] = None
+
+    def main(self) -> HeadTable:
+        """The first heads.json."""
+        if not self.tables:
+            raise Missing("a heads.json (--heads)")
+        return self.tables[0]
+
+    def others(self) -> List[HeadTable]:
+        """The others."""
+        if len(self.tables) < 2:
+            raise Missing("a second heads.json (--heads more than once)")
+        return self.tables[1:]
+
+    def syntax(self) -> List[HeadTable]:
+        """The tables that were made with parses."""
+        self.main()
+        tables = [table for table in self.tables if table.relations]
+        if not tables:
+            raise Missing("a heads.json that was made with parses")
+        return tables
+
+    def sweep(self, setting: str, methods: Sequence[str] = ()) -> List[Point]:
+        """The points of a setting, most heads first; the whole model belongs to every setting."""
+        if not self.points:
+            raise Missing("the points of a sweep (--points)")
+        chosen = [
+            p for p in self.points
+            if (p.setting == setting or p.method == "baseline") and (not methods or p.method in methods)
+        ]
+        if not any(p.gated for p in chosen) and not methods:
+            raise Missing(f"points of the setting '{setting}'")
+        return sorted(chosen, key=lambda p: (-len(p.layout), p.name))
+
+
+def read_points(folder, roles_folder=None) -> List[Point]:
+    """All points of a results folder (one JSON file each); other JSON files there are passed over.
+
+    Functions come from a point's ``functions`` (``{"enc-self:0:1": ["positional -1"]}``) or from
+    ``roles_folder/<name>/heads.json``. UserError for a folder without points.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise UserError(f"--points {folder} is not a folder")
+    points = []
+    for path in sorted(folder.glob("*.json")):
+        record = files.read_json(path, "a point of a sweep")
+        if isinstance(record, dict) and {"name", "setting", "method", "layout"} <= set(record):
+            points.append(_point(record, path, roles_folder))
+    if not points:
+        raise UserError(f"--points {folder} holds no JSON file of a sweep's point")
+    return points
+
+
+def _point(record, path, roles_folder) -> Point:
+    scores = record.get("scores")
+    if not isinstance(scores, dict) or "bleu" not in (scores.get("together") or {}):
+        raise UserError(f"{path} has no scores.together.bleu: score the point again")
+    functions = None
+    if record.get("functions"):
+        functions = {_head(k, path): [Function.parse(f) for f in v] for k, v in record["functions"].items()}
+    elif roles_folder:
+        found = Path(roles_folder) / record["name"] / "heads.json"
+        if found.is_file():
+            table = head_table.read(f"{record['name']}={found}")
+            functions = {head: table.functions(head) for head in table.records}
+    layout = HeadLayout.from_dict(record["layout"], f"the layout in {path}")
+    return Point(record["name"], record["setting"], record["method"], layout, scores,
+                 record.get("compared") or {}, record, functions)
+
+
+def _head(text, path) -> Head:
+    try:
+        return parse_head(text)
+    except UserError as error:
+        raise UserError(f"{path}: {error}") from None
+
+
+def pairs_of_layers(layers: int) -> List[Tuple[int, ...]]:
+    """Adjacent layers two by two, as Figure 10 sums them; the last one alone when odd."""
+    return [tuple(range(i, min(i + 2, layers))) for i in range(0, layers, 2)]
+
+
+def read(args) -> Inputs:
+    """From the command's arguments."""
+    return Inputs(
+        head_table.read_all(args.heads or []),
+        read_points(args.points, args.point_roles) if args.points else [],
+        maps.read(args.maps) if args.maps else None,
+        ablation_table.read(args.ablation) if args.ablation else None,
+    )
+
+

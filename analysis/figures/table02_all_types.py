@@ -1,0 +1,39 @@
+"""BLEU with gates in all attentions: heads left per type, pruned model and from scratch.
+
+Table 2 of the paper; intervals are of the paired difference to the control, the whole model trained
+as long without the penalty.
+"""
+
+from analysis import files
+from analysis.figures.inputs import Missing
+
+
+def _difference(compared):
+    if not compared:
+        return ""
+    return f"{compared['difference']:+.2f} ({compared['low']:+.2f} … {compared['high']:+.2f})"
+
+
+def rows(points):
+    """Cells, a row a model: whole model and control first, then fewer and fewer heads."""
+    scratch = {p.record.get("source"): p for p in points if p.method == "scratch"}
+    found = [["model", "enc-self", "dec-self", "dec-enc", "all", "BLEU", "difference to control", "from scratch"]]
+    first = [p for p in points if p.method in ("baseline", "control")]
+    for point in first + [p for p in points if p.gated]:
+        same = scratch.get(point.name)
+        found.append([
+            {"baseline": "whole model, as it came", "control": "whole model, trained on"}.get(point.method, point.name),
+            *map(str, point.heads.values()), str(len(point.layout)), f"{point.bleu:.2f}",
+            _difference(point.against_control()), f"{same.bleu:.2f}" if same else "",
+        ])
+    return found
+
+
+def draw(inputs):
+    """Markdown."""
+    points = inputs.sweep("all")
+    if not any(p.gated for p in points):
+        raise Missing("points of the setting 'all'")
+    signature = points[0].scores["together"].get("signature", "")
+    return ("# Table 2: BLEU with gates in all attentions\n\n" + files.markdown(rows(points))
+            + f"\nAll test sets together; sacreBLEU {signature}.\n")

@@ -1,0 +1,211 @@
+"""Dependency trees from CoNLL-U files, plain or .gz, one sentence at a time in any order.
+
+Reading a sentence takes four columns of ten, so it is done here: the `conllu` package, which the
+tests compare this reader with, needs about ten times as long and cannot name the line that is
+broken. `conllu` writes the files that Stanza's parses are kept in (stanza_parses.py).
+"""
+
+import gzip
+import re
+import tempfile
+import zlib
+from array import array
+from operator import eq
+from pathlib import Path
+from typing import List, NamedTuple, Sequence
+
+from fairseq_headprune.errors import UserError
+
+_NUMBERS = tuple(str(number) for number in range(1, 1001))
+_OTHER_ID = re.compile(r"(\d+)(?:-(\d+)|\.\d+)")
+
+
+class Parse(NamedTuple):
+    """One sentence. "Head" here is the syntactic head of a word, not an attention head."""
+
+    surface: Sequence[str]
+    """The text, in order: words, or a multi-word token whose words do not spell it (``im``)."""
+    place: Sequence[int]
+    """For each word its index in ``surface``."""
+    heads: Sequence[int]
+    """For each word the index of its syntactic head, -1 for the root."""
+    labels: Sequence[str]
+    """For each word its relation to its head, as written in the file (``nsubj:pass``)."""
+
+
+def relation_name(label: str, keep_subtypes: bool = False) -> str:
+    """The name a relation is counted under: ``nsubj:pass`` -> ``nsubj`` unless subtypes are kept,
+    and Stanford's ``dobj`` -> ``obj``, the name of Universal Dependencies for the same."""
+    label = label.strip().lower()
+    if not keep_subtypes:
+        label = label.partition(":")[0]
+    return "obj" if label == "dobj" else label
+
+
+def parse_block(text: str, source: str, first_line: int) -> Parse:
+    """One sentence of a CoNLL-U file. UserError names ``source`` and the line that is broken.
+
+    Empty nodes (``8.1``) are no words and are left out. The words of a multi-word token
+    (``1-2 don't``) are kept as words of their own where they spell it, and share it otherwise.
+    """
+    lines = text.rstrip("\n").split("\n")
+    size = len(lines)
+    if all(line.count("\t") == 9 for line in lines):
+        names, surface, _, _, _, _, heads, labels, _, _ = zip(*[line.split("\t") for line in lines])
+        if names == _NUMBERS[:size] and all(map(str.isdecimal, heads)):
+            heads = [int(head) - 1 for head in heads]
+            if max(heads) < size and not any(map(eq, heads, range(size))):
+                return Parse(surface, range(size), heads, labels)
+    return _parse_lines(text, source, first_line)
+
+
+def _parse_lines(text, source, first_line) -> Parse:
+    """`parse_block` for every sentence that is not just words in order."""
+    words: List[str] = []
+    heads: List[int] = []
+    labels: List[str] = []
+    lines: List[int] = []
+    ranges = []
+
+    def broken(line, why):
+        return UserError(f"{source}, line {line}: {why}")
+
+    for number, line in enumerate(text.split("\n"), first_line):
+        if not line or line[0] == "#":
+            continue
+        columns = line.split("\t")
+        if len(columns) != 10:
+            raise _columns(source, number, len(columns))
+        name, head = columns[0], columns[6]
+        if not name.isdecimal():
+            match = _OTHER_ID.fullmatch(name)
+            if not match:
+                raise broken(number, f"'{name}' is not a word number")
+            if match.group(2):
+                ranges.append((number, int(match.group(1)), int(match.group(2)), columns[1]))
+            continue
+        words.append(columns[1])
+        if int(name) != len(words):
+            raise broken(number, f"word number {name} where {len(words)} is due")
+        if not head.isdecimal():
+            raise broken(number, f"'{head}' is not the number of a syntactic head")
+        heads.append(int(head) - 1)
+        labels.append(columns[7])
+        lines.append(number)
+    if not words:
+        raise broken(first_line, "a sentence without words")
+    for word, head in enumerate(heads):
+        if head >= len(words) or head == word:
+            raise broken(lines[word], f"word {word + 1} cannot depend on word {head + 1}")
+    if not ranges:
+        return Parse(words, list(range(len(words))), heads, labels)
+    return _with_ranges(words, heads, labels, ranges, broken)
+
+
+def _with_ranges(words, heads, labels, ranges, broken) -> Parse:
+    surface: List[str] = []
+    place: List[int] = []
+    for line, first, last, form in ranges:
+        if not len(place) < first < last <= len(words):
+            raise broken(line, f"words {first}-{last} are not in the sentence or overlap others")
+        while len(place) < first - 1:
+            place.append(len(surface))
+            surface.append(words[len(place) - 1])
+        inside = words[first - 1 : last]
+        if "".join(inside) != form:
+            place.extend([len(surface)] * len(inside))
+            surface.append(form)
+    while len(place) < len(words):
+        place.append(len(surface))
+        surface.append(words[len(place) - 1])
+    return Parse(surface, place, heads, labels)
+
+
+def _columns(source, line, found) -> UserError:
+    return UserError(f"{source}, line {line}: {found} columns instead of CoNLL-U's 10")
+
+
+def _plain(path: Path):
+    """The file opened for reading bytes: itself, or an unpacked copy with plain line ends."""
+    file = open(path, "rb")
+    start = file.read(1 << 16)
+    file.seek(0)
+    packed = start[:2] == b"\x1f\x8b"
+    if not packed and b"\r\n" not in start:
+        return file
+    copy = tempfile.TemporaryFile()
+    with file, gzip.open(file) if packed else file as lines:
+        for line in lines:
+            copy.write(line.rstrip(b"\r\n") + b"\n")
+    copy.seek(0)
+    return copy
+
+
+class ConlluFile:
+    """The sentences of a CoNLL-U file by number: ``len(trees)``, ``trees[17]``.
+
+    Opening reads the file once, checks the number of columns and notes where sentences are (24
+    bytes a sentence); a sentence is parsed when it is asked for. A .gz file, or one with Windows
+    line ends, is copied into a temporary file that goes away with this object.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self._starts, self._ends, self._lines = array("q"), array("q"), array("q")
+        try:
+            self._file = _plain(self.path)
+            self._index()
+        except (OSError, EOFError, zlib.error) as error:
+            why = getattr(error, "strerror", None) or error
+            raise UserError(f"cannot read the parses {path}: {why}") from None
+        if not len(self):
+            raise UserError(f"{path} holds no sentences: give a CoNLL-U file")
+
+    def _index(self):
+        offset, line, rest, block = 0, 1, b"", b"-"
+        while block:
+            block = self._file.read(1 << 20)
+            # Sentences end with an empty line; the last one is given one in case it lacks it.
+            *parts, rest = (rest + (block or b"\n\n")).split(b"\n\n")
+            for part in parts:
+                self._note(part, offset, line)
+                offset += len(part) + 2
+                line += part.count(b"\n") + 2
+
+    def _note(self, part: bytes, offset: int, line: int):
+        """Note a sentence that is preceded by comments; ``line`` is the number of its first line."""
+        begin = 0
+        while part[begin : begin + 1] in (b"#", b"\n"):
+            begin = part.find(b"\n", begin) + 1
+            line += 1
+            if not begin:
+                return
+        if not part[begin:].strip():
+            return
+        self._starts.append(offset + begin)
+        self._ends.append(offset + len(part))
+        self._lines.append(line)
+        if part.count(b"\t", begin) != 9 * (part.count(b"\n", begin) + 1):
+            for number, text in enumerate(part[begin:].split(b"\n"), line):
+                columns = text.count(b"\t") + 1
+                if text.strip() and text[:1] != b"#" and columns != 10:
+                    raise _columns(self.path, number, columns)
+
+    def __len__(self):
+        return len(self._lines)
+
+    def __getitem__(self, number: int) -> Parse:
+        """Sentence ``number``, counted from 0."""
+        self._file.seek(self._starts[number])
+        block = self._file.read(self._ends[number] - self._starts[number])
+        try:
+            text = block.decode("utf-8")
+        except UnicodeDecodeError:
+            raise UserError(
+                f"{self.path}, line {self._lines[number]}: the sentence is not UTF-8 text"
+            ) from None
+        return parse_block(text, str(self.path), self._lines[number])
+
+    def close(self):
+        """Close the file."""
+        self._file.close()

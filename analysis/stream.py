@@ -1,0 +1,260 @@
+"""One pass over a dump: every sentence is looked at once and only tallies are kept.
+
+Sentences of equal lengths that lie in one shard are taken together, a few at a time, because
+numpy's calls, not the numbers in them, are what short sentences cost.
+"""
+
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from analysis import roles
+from analysis.bootstrap import group
+from analysis.frequencies import Frequencies
+from analysis.merging import merge_words, to_float
+from analysis.parses import ConlluFile, relation_name
+from analysis.tallies import RareTally, SyntaxTally, TypeTally, add_rows
+from analysis.words import UNKNOWN, Misfit, align
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import flag
+
+BATCH = 32
+"""Sentences taken together: their weights should stay in the processor's cache."""
+
+_MOST = np.float16(1.01).view(np.uint16)
+"""Bits of what no attention weight exceeds; NaN, infinity and negative numbers are beyond it."""
+
+# A question to the heads as one number: sentence of the batch, query word, slot, key word.
+_SENTENCE, _QUERY, _SLOT, _WORD = 48, 32, 16, 0xFFFF
+
+COUNTS = (
+    "sentences", "empty_sentences", "source_tokens", "target_tokens", "words", "parsed_sentences",
+    "unaligned_sentences", "merged_words", "relations_inside_a_word", "rare_sentences",
+    "unknown_to_frequencies",
+)  # fmt: skip
+
+
+class Unaligned(NamedTuple):
+    """A sentence whose parse does not fit its tokens."""
+
+    id: int
+    reason: str
+
+
+class Analysis:
+    """The tallies of a pass, and how a sentence gets into them.
+
+    ``types``: attention types looked at. ``trees``: parses by sentence id, or None.
+    ``relations``: names as `relation_name` gives them. ``frequencies``: or None. The last two
+    roles are those of encoder self-attention.
+    """
+
+    def __init__(
+        self,
+        dump,
+        types: Sequence[str],
+        trees: Optional[ConlluFile] = None,
+        relations: Sequence[str] = (),
+        keep_subtypes: bool = False,
+        frequencies: Optional[Frequencies] = None,
+    ):
+        self.types = tuple(types)
+        self.trees = trees
+        self.relations = tuple(relations)
+        self.frequencies = frequencies
+        heads = {t: len(dump.head_index[t]) for t in self.types}
+        self.layers = {t: [layer for layer, _ in dump.head_index[t]] for t in self.types}
+        self.with_relevance = [t for t in self.types if t in dump.manifest["contents"]["relevance"]]
+        self.by_type = {t: TypeTally(heads[t], t in self.with_relevance) for t in self.types}
+        encoder = heads.get("enc_self", 0)
+        self.syntax = SyntaxTally(encoder, 2 * len(self.relations)) if trees else None
+        self.rare = RareTally(encoder) if frequencies else None
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self._slots = _Slots(self.relations, keep_subtypes)
+
+    def tallies(self) -> Dict[str, object]:
+        """Every tally by name, for saving."""
+        named = dict(self.by_type, syntax=self.syntax, rare=self.rare)
+        return {name: tally for name, tally in named.items() if tally is not None}
+
+    # -- one shard ----------------------------------------------------------------------
+
+    def add_shard(self, records, position: int) -> List[Unaligned]:
+        """Add sentences; the first one is number ``position`` of the dump. Returns those whose
+        parse does not fit."""
+        unaligned: List[Unaligned] = []
+        batches: Dict[Tuple, List] = {}
+        for number, record in enumerate(records, position):
+            place = group(number)
+            self.counts["sentences"] += 1
+            self.counts["source_tokens"] += len(record.source)
+            self.counts["target_tokens"] += len(record.target)
+            for type in self.types:
+                queries, keys = roles.token_spans(type, record.source, record.target)
+                shape = (queries.stop - queries.start, keys.stop - keys.start)
+                if type == "enc_self" and not shape[0]:
+                    self.counts["empty_sentences"] += 1
+                if min(shape) > 0:
+                    batch = batches.setdefault((type, *shape), [])
+                    batch.append((record, place, queries, keys))
+                    if len(batch) == BATCH:
+                        self._add_batch(type, batch, unaligned)
+                        batch.clear()
+            for type in self.with_relevance:
+                self._add_relevance(type, record, place)
+        for (type, *_), batch in batches.items():
+            if batch:
+                self._add_batch(type, batch, unaligned)
+        return unaligned
+
+    def _add_relevance(self, type, record, place):
+        if not self.layers[type]:
+            return
+        relevance = record.heads_relevance(type)
+        if not np.isfinite(relevance).all():
+            raise UserError(f"sentence {record.id} of the dump has {flag(type)} relevance that is "
+                            "not finite: dump it again")  # fmt: skip
+        self.by_type[type].add_relevance(place, roles.relevance_shares(relevance, self.layers[type]))
+
+    # -- sentences of equal lengths -----------------------------------------------------
+
+    def _add_batch(self, type, batch, unaligned):
+        if not self.layers[type]:
+            return
+        weights = _gather(type, batch)
+        found = roles.largest(weights)
+        if found.weight.max() > _MOST:
+            _complain(type, batch, found)
+        groups = [place for _, place, _, _ in batch]
+        queries, keys = found.at.shape[1], found.at.shape[0]
+        self.by_type[type].add(
+            groups,
+            found,
+            to_float(found.weight),
+            roles.offset_votes(found),
+            roles.offset_chances(type, queries, keys),
+            queries,
+        )
+        if type == "enc_self":
+            tokens = [record.source[:keys] for record, *_ in batch]
+            if self.rare:
+                self._add_rare(groups, tokens, found.at, found.vote())
+            if self.syntax:
+                ids = [record.id for record, *_ in batch]
+                self._add_syntax(ids, groups, tokens, weights, unaligned)
+
+    def _add_rare(self, groups, tokens, at, vote):
+        keys, sentences, index = [], [], []
+        for number, (place, words) in enumerate(zip(groups, tokens)):
+            counts = [self.frequencies.counts.get(word, 0) for word in words]
+            if 0 in counts:
+                self.counts["unknown_to_frequencies"] += sum(
+                    not count and word not in UNKNOWN for count, word in zip(counts, words)
+                )
+            rare = roles.rare_tokens(words, counts, self.frequencies.frequent)
+            if rare is None:
+                continue
+            self.counts["rare_sentences"] += 1
+            self.rare.add_sentence(place, len(words), rare)
+            for kind, positions in enumerate(rare):
+                for position in positions:
+                    keys.append(position)
+                    sentences.append(number)
+                    index.append(2 * place + kind)
+        if keys:
+            # An index on both sides of a slice puts its axis first: [targets, queries, heads].
+            votes = at[keys, :, sentences] * vote.swapaxes(0, 1)[sentences]
+            add_rows(self.rare.hits, index, votes.sum(axis=1))
+
+    def _add_syntax(self, ids, groups, tokens, weights, unaligned):
+        starts: List[Sequence[int]] = [()] * len(ids)
+        codes: List[int] = []
+        for number, (id, pieces) in enumerate(zip(ids, tokens)):
+            try:
+                starts[number] = self._related(id, pieces, number << _SENTENCE, codes)
+            except Misfit as misfit:
+                self.counts["unaligned_sentences"] += 1
+                unaligned.append(Unaligned(id, str(misfit)))
+        if not codes:
+            return
+        pairs = np.unique(np.array(codes))  # two words in one unit ask one question
+        sentence, query = pairs >> _SENTENCE, pairs >> _QUERY & _WORD
+        slot, key = pairs >> _SLOT & _WORD, pairs & _WORD
+        fresh = np.append(True, np.diff(pairs >> _QUERY) > 0)
+        row = np.cumsum(fresh) - 1
+        found = roles.largest(merge_words(weights, starts, sentence[fresh], query[fresh]))
+        votes = found.at[key, row] * found.vote()[row]
+        self.syntax.add(np.array(groups)[sentence], sentence, slot, row, key - query, votes)
+
+    def _related(self, id, tokens, code, codes) -> Sequence[int]:
+        """First token of each word. Appends one number for every (query word, slot, key word) of
+        the wanted relations to ``codes``, with ``code`` added to it."""
+        parse = self.trees[id]
+        starts, unit_of_surface = align(tokens, parse.surface)
+        counts = self.counts
+        counts["parsed_sentences"] += 1
+        counts["words"] += len(starts)
+        counts["merged_words"] += len(parse.heads) - len(starts)
+        place, heads = parse.place, parse.heads
+        for word, slot in enumerate(map(self._slots.__getitem__, parse.labels)):
+            if slot is None or heads[word] < 0:
+                continue
+            governor, dependent = unit_of_surface[place[heads[word]]], unit_of_surface[place[word]]
+            if governor == dependent:
+                counts["relations_inside_a_word"] += 1
+                continue
+            codes.append(code + (governor << _QUERY) + (slot << _SLOT) + dependent)
+            codes.append(code + (dependent << _QUERY) + (slot + 1 << _SLOT) + governor)
+        return starts
+
+
+class _Slots(dict):
+    """Label of a parse -> its first slot (governor to dependent), None for relations not wanted."""
+
+    def __init__(self, relations, keep_subtypes):
+        super().__init__()
+        self._relations, self._keep_subtypes = relations, keep_subtypes
+
+    def __missing__(self, label):
+        name = relation_name(label, self._keep_subtypes)
+        self[label] = 2 * self._relations.index(name) if name in self._relations else None
+        return self[label]
+
+
+def _gather(type, batch) -> np.ndarray:
+    """The bits of the sentences' weights, ``uint16 [keys, queries, sentences, heads]``.
+
+    A view: in memory the queries lead and EOS is still there, as that takes one plain transposition
+    a sentence.
+    """
+    first, _, queries, keys = batch[0]
+    heads, rows, columns = first.heads_attention(type).shape
+    weights = np.empty((rows * columns, len(batch), heads), np.uint16)
+    for number, (record, *_) in enumerate(batch):
+        weights[:, number] = record.heads_attention(type).view(np.uint16).reshape(heads, -1).T
+    shape = (rows, columns, len(batch), heads)
+    return weights.reshape(shape)[queries, keys].transpose(1, 0, 2, 3)
+
+
+def _complain(type, batch, found):
+    bad = (found.weight > _MOST).any(axis=(0, 2))
+    record = batch[int(np.flatnonzero(bad)[0])][0]
+    raise UserError(
+        f"sentence {record.id} of the dump has {flag(type)} numbers that are no attention weights "
+        "(negative, above 1 or not finite): dump it again"
+    )
+
+
+def run(dump, analysis: Analysis, first_shard: int, position: int, after_shard: Callable) -> int:
+    """Add the shards from ``first_shard`` on; ``position`` sentences came before it.
+
+    ``after_shard(next_shard, position, unaligned)`` is called behind each, the place to show
+    progress and to save. Returns the number of sentences read in all.
+    """
+    for number, shard in enumerate(dump.iter_shards()):
+        if number < first_shard:
+            continue
+        unaligned = analysis.add_shard(shard.records, position)
+        position += len(shard)
+        after_shard(number + 1, position, unaligned)
+    return position

@@ -1,0 +1,271 @@
+"""From the model's tokens to words: what text a token stands for, and which tokens make a word.
+
+Order of merging, fixed (README.md, "Words"): choose the head, leave the end of sentence out, add
+the weights of all pieces of the attended word, average over the pieces of the attending word; only
+then is the largest weight looked for. Nothing is renormalised in between.
+
+Pure Python, no attention in here: only tokens, words and characters.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_right
+from itertools import accumulate
+from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+
+EOS = "</s>"
+UNKNOWN = {"<unk>", "<<unk>>", "⁇", "▁⁇"}
+"""Tokens that stand for text the model's dictionary lacks."""
+
+JOINER = "@@"
+WORD_START = "▁"
+
+ENTITIES = {
+    "@-@": "-",
+    "&apos;": "'",
+    "&quot;": '"',
+    "&lt;": "<",
+    "&gt;": ">",
+    "&#91;": "[",
+    "&#93;": "]",
+    "&#124;": "|",
+    "&bar;": "|",
+    "&amp;": "&",
+}
+"""What the Moses tokenizer writes for characters that it escapes, and for a hyphen it splits off."""
+
+_ENTITY = re.compile("|".join(map(re.escape, ENTITIES)))
+_ATOM = re.compile(_ENTITY.pattern + "|.", re.DOTALL)
+
+# Variants of one character that tokenizers and treebanks write differently.
+_SAME = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'",
+                       "`": "'", "´": "'", "–": "-", "—": "-", "‐": "-", "‑": "-", "−": "-"})  # fmt: skip
+
+
+class Alignment(NamedTuple):
+    """Tokens and words of one sentence cut into units: the shortest stretches of characters at
+    whose ends both a token and a word end. Nearly always a unit is one word."""
+
+    starts: List[int]
+    """First token of each unit."""
+    unit_of_word: List[int]
+    """Unit of each word of the parse."""
+
+
+class Misfit(ValueError):
+    """Tokens and words that are not the same characters. The message says where they part."""
+
+
+def words(tokens: Sequence[str]) -> List[List[int]]:
+    """Positions of the pieces of each model word: ``co@@ t@@ ton on`` -> [[0, 1, 2], [3]].
+
+    A piece that ends in ``@@`` goes with the next one; where ``▁`` occurs in the sentence, a piece
+    without it goes with the one before. EOS must be cut off before.
+    """
+    sentencepiece = any(token.startswith(WORD_START) for token in tokens)
+    groups: List[List[int]] = []
+    open_word = False
+    for position, token in enumerate(tokens):
+        if sentencepiece:
+            open_word = position > 0 and not token.startswith(WORD_START) and token not in UNKNOWN
+        if open_word:
+            groups[-1].append(position)
+        else:
+            groups.append([position])
+        open_word = not sentencepiece and token.endswith(JOINER) and token != JOINER
+    return groups
+
+
+def word_texts(tokens: Sequence[str]) -> List[str]:
+    """The words themselves, escapes undone: ``co@@ t@@ ton &apos;s`` -> ["cotton", "'s"]."""
+    return [unescape("".join(_bare(tokens[i]) for i in group)) for group in words(tokens)]
+
+
+def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
+    """Align tokens (no EOS) to the words of a parse by their characters.
+
+    White space inside words does not count. ``<unk>`` matches any characters, provided that what
+    is left and right of it leaves one reading. Where the plain characters differ, both sides are
+    compared once more without case and with one form of quotes, dashes and widths. `Misfit` when
+    that fails too.
+    """
+    if not tokens or not parse_words:
+        raise Misfit("no tokens" if not tokens else "no words in the parse")
+    pieces, ends = _spell(tokens)
+    plain, text = parse_words, "".join(parse_words)
+    if text.split() != [text]:
+        plain = ["".join(word.split()) for word in parse_words]
+        text = "".join(plain)
+    try:
+        token_ends = _token_ends(pieces, text)
+    except Misfit as first:
+        pieces = [None if piece is None else _normalise(piece) for piece in pieces]
+        plain = [_normalise(word) for word in plain]
+        try:
+            token_ends = _token_ends(pieces, "".join(plain))
+        except Misfit:
+            raise first from None
+    if ends:
+        token_ends = [place if allowed else -1 for place, allowed in zip(token_ends, ends)]
+    word_ends = list(accumulate(map(len, plain)))
+    if token_ends == word_ends:
+        return Alignment(list(range(len(tokens))), list(range(len(tokens))))
+    return _units(token_ends, word_ends)
+
+
+# -- characters of tokens ---------------------------------------------------------------
+
+_SIMPLE: Dict[str, Optional[str]] = {}
+
+
+def _simple(token: str) -> Optional[str]:
+    """Text of a token that is a word of its own or a plain piece, None when it needs a look."""
+    if token in UNKNOWN or "&" in token or ";" in token:
+        return None
+    text = _bare(token)
+    return None if "@" in text else text
+
+
+def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bool]]]:
+    """Text of each token (None for unknown), and whether a unit may end behind it (None: always).
+
+    A unit may not end inside an escape that was split into pieces (``&@@ apos@@ ;``).
+    """
+    try:
+        pieces = [_SIMPLE[token] for token in tokens]
+    except KeyError:
+        _SIMPLE.update((token, _simple(token)) for token in tokens)
+        pieces = [_SIMPLE[token] for token in tokens]
+    return _spell_carefully(tokens) if None in pieces else (pieces, None)
+
+
+def _spell_carefully(tokens):
+    pieces: List[Optional[str]] = []
+    ends: List[bool] = []
+    for group in words(tokens):
+        run: List[str] = []
+        for token in (tokens[position] for position in group):
+            if token in UNKNOWN:  # text on both sides of it is spelled on its own
+                _spell_run(run, pieces, ends)
+                pieces.append(None)
+                ends.append(True)
+                run = []
+            else:
+                run.append(token)
+        _spell_run(run, pieces, ends)
+    return pieces, ends
+
+
+def _spell_run(run, pieces, ends):
+    """Append text and end of each piece of ``run``; a character that was escaped belongs to the
+    piece in which its escape opens."""
+    bare = [_bare(token) for token in run]
+    stops = list(accumulate(map(len, bare)))
+    texts = [""] * len(run)
+    atom_ends = {0}
+    for atom in _ATOM.finditer("".join(bare)):
+        texts[bisect_right(stops, atom.start())] += ENTITIES.get(atom.group(), atom.group())
+        atom_ends.add(atom.end())
+    pieces.extend(texts)
+    ends.extend(stop in atom_ends for stop in stops)
+
+
+def _bare(token: str) -> str:
+    """The token without the marks of ``@@`` and ``▁``."""
+    if token.endswith(JOINER) and token != JOINER:
+        token = token[: -len(JOINER)]
+    return token.replace(WORD_START, "")
+
+
+def unescape(text: str) -> str:
+    """Text without the Moses tokenizer's escapes: ``&apos;s`` -> ``'s``."""
+    return _ENTITY.sub(lambda match: ENTITIES[match.group()], text)
+
+
+def _normalise(text: str) -> str:
+    text = unicodedata.normalize("NFKC", text).casefold().translate(_SAME)
+    return "".join(text.split()).replace("''", '"')
+
+
+# -- characters against characters ------------------------------------------------------
+
+
+def _token_ends(pieces, text) -> List[int]:
+    """Where in ``text`` each token ends; -1 where that is not known. `Misfit` when it is not the
+    text of the tokens."""
+    if None in pieces:
+        return _around_unknown(pieces, text)
+    if "".join(pieces) != text:
+        raise Misfit(_difference("".join(pieces), text))
+    return list(accumulate(map(len, pieces)))
+
+
+def _around_unknown(pieces, text) -> List[int]:
+    """`_token_ends` with unknown pieces: the known stretches are looked for from the left and from
+    the right, and the reading is accepted when both searches find the same places."""
+    stretches = _stretches(pieces)
+    last = len(text) - len(stretches[-1])
+    found, position = [0], len(stretches[0])
+    for stretch in stretches[1:-1]:
+        found.append(text.find(stretch, position + 1))
+        position = found[-1] + len(stretch)
+    found.append(last)
+    fits = text.startswith(stretches[0]) and text.endswith(stretches[-1]) and position < last
+    if not fits or -1 in found:
+        raise Misfit(_difference("?".join(stretches), text))
+    position = last
+    for stretch, place in zip(stretches[-2:0:-1], found[-2:0:-1]):
+        position = text.rfind(stretch, 0, position - 1)
+        if position != place:
+            raise Misfit("unknown tokens leave more than one reading")
+
+    places, number, position = [], 0, 0
+    for piece, following in zip(pieces, [*pieces[1:], ""]):
+        if piece is not None:
+            position += len(piece)
+            places.append(position)
+        elif following is None:
+            places.append(-1)
+        else:
+            number += 1
+            position = found[number]
+            places.append(position)
+    return places
+
+
+def _stretches(pieces) -> List[str]:
+    """Known text between runs of unknown pieces, with empty text at an end that is unknown."""
+    result, previous = [""], ""
+    for piece in pieces:
+        if piece is not None:
+            result[-1] += piece
+        elif previous is not None:
+            result.append("")
+        previous = piece
+    return result
+
+
+def _units(token_ends, word_ends) -> Alignment:
+    """Cut both at the places where both end. What has no characters goes with what follows it."""
+    starts, unit_of_word = [0], []
+    word = 0
+    for token, end in enumerate(token_ends):
+        while word < len(word_ends) and word_ends[word] < end:
+            unit_of_word.append(len(starts) - 1)
+            word += 1
+        if word < len(word_ends) and word_ends[word] == end:
+            unit_of_word.append(len(starts) - 1)
+            word += 1
+            starts.append(token + 1)
+    starts.pop()
+    unit_of_word.extend([len(starts) - 1] * (len(word_ends) - word))
+    return Alignment(starts, unit_of_word)
+
+
+def _difference(tokens: str, text: str, width: int = 12) -> str:
+    """Where two texts part: ``tokens read '...', the parse '...'``."""
+    same = 0
+    while same < min(len(tokens), len(text)) and tokens[same] == text[same]:
+        same += 1
+    start = max(0, same - 4)
+    return f"tokens read '{tokens[start:same + width]}', the parse '{text[start:same + width]}'"
