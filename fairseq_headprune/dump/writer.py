@@ -4,6 +4,7 @@ import fcntl
 import json
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Set
@@ -192,7 +193,7 @@ class DumpWriter:
         try:
             # The arrays come last: a shard exists when its .safetensors does.
             self._write(name + ".jsonl", lambda path: path.write_text(text, encoding="utf-8"))
-            self._write(name + ".safetensors", lambda path: save_file(self._tensors, path))
+            self._write(name + ".safetensors", self._save_tensors)
             self.manifest["counts"]["shards"] += 1
             self._write_manifest()
         except (OSError, SafetensorError) as error:
@@ -208,8 +209,14 @@ class DumpWriter:
         write(temporary)
         os.replace(temporary, self.directory / name)
 
+    def _save_tensors(self, path):
+        save_file(self._tensors, path)
+        # safetensors makes files that only their owner reads; these are as open as the others
+        shutil.copymode(self.directory / MANIFEST, path)
+
     def _write_manifest(self):
-        text = json.dumps(self.manifest, indent=1, ensure_ascii=False) + "\n"
+        entries = (f"{json.dumps(key)}: {json.dumps(value)}" for key, value in self.manifest.items())
+        text = "{\n" + ",\n".join(entries) + "\n}\n"
         self._write(MANIFEST, lambda path: path.write_text(text, encoding="utf-8"))
 
     def close(self, complete: bool = True):
