@@ -1,0 +1,90 @@
+"""Pieces to words, and parse words to tokens by their characters."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.words import Misfit, align, word_texts, words
+from tests.reference import head_roles
+
+TABLE = [
+    # tokens, words of the parse, first token of each unit, unit of each word
+    ("a man .", "a man .", [0, 1, 2], [0, 1, 2]),
+    ("co@@ t@@ ton on", "cotton on", [0, 3], [0, 1]),
+    ("▁cot ton ▁on", "cotton on", [0, 2], [0, 1]),
+    ("▁ Hello ▁", "Hello", [0], [0]),
+    ("dirt @-@ bi@@ kes", "dirt-bikes", [0], [0]),
+    ("dirt @-@ bikes", "dirt - bikes", [0, 1, 2], [0, 1, 2]),
+    ("@@@ -@@ @ x", "- x", [0, 3], [0, 1]),
+    ("woman &apos;s AT@@ &amp;@@ T", "woman 's AT&T", [0, 1, 2], [0, 1, 2]),
+    ("&lt; &gt; &#91; &#93; &#124; &quot;", '< > [ ] | "', [0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5]),
+    # Boundaries that only one side has: the words share a unit.
+    ("don &apos;t go", "do n't go", [0, 2], [0, 0, 1]),
+    ("d@@ on &@@ ap@@ os@@ ;@@ t go", "do n't go", [0, 7], [0, 0, 1]),
+    # A boundary inside a model word that both sides have: the words are told apart.
+    ("can@@ not go", "can not go", [0, 1, 2], [0, 1, 2]),
+    ("x @ y", "x @ y", [0, 1, 2], [0, 1, 2]),
+    ("@@ y", "@@ y", [0, 1], [0, 1]),
+    # Unknown tokens.
+    ("a <unk> c", "a bbb c", [0, 1, 2], [0, 1, 2]),
+    ("<unk> <unk> c", "a bb c", [0, 2], [0, 0, 1]),
+    ("<unk> , <unk> , d", "a , b , d", [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
+    ("fran@@ <unk> ois", "françois", [0], [0]),
+    ("<unk>", "a b", [0], [0, 0]),
+    # The same text written in another way.
+    ("The “ dog ”", "the `` dog ''", [0, 1, 2, 3], [0, 1, 2, 3]),
+    ("ﬁne – yes", "fine - yes", [0, 1, 2], [0, 1, 2]),
+]
+
+
+@pytest.mark.parametrize("tokens, parse, starts, unit_of_word", TABLE)
+def test_align(tokens, parse, starts, unit_of_word):
+    assert align(tokens.split(" "), parse.split(" ")) == (starts, unit_of_word)
+
+
+@pytest.mark.parametrize(
+    "tokens, parse, message",
+    [
+        ("a b", "a c", "tokens read 'ab', the parse 'ac'"),
+        ("a b c", "a b", "tokens read 'abc', the parse 'ab'"),
+        ("<unk> a <unk> d", "aa a a d", "more than one reading"),
+        ("x <unk>", "x", "tokens read"),
+        ("<unk> y", "y", "tokens read"),
+        ("", "a", "no tokens"),
+    ],
+)
+def test_align_refuses(tokens, parse, message):
+    with pytest.raises(Misfit, match=message):
+        align(tokens.split(), parse.split())
+
+
+def test_words_of_pieces():
+    assert words("co@@ t@@ ton on .".split()) == [[0, 1, 2], [3], [4]]
+    assert words("▁the ▁cot ton .".split()) == [[0], [1, 2, 3]]
+    assert words("▁a <unk> b".split()) == [[0], [1, 2]]
+    assert words([]) == []
+    assert word_texts("a wom@@ an &apos;s dirt @-@ bike".split()) == ["a", "woman", "'s", "dirt", "-", "bike"]
+
+
+letters = st.text("abc", min_size=1, max_size=4)
+
+
+@st.composite
+def two_cuts(draw):
+    """One text cut twice: into tokens and into words."""
+    text = "".join(draw(st.lists(letters, min_size=1, max_size=6)))
+    cuts = st.sets(st.integers(1, max(1, len(text) - 1)), max_size=len(text) - 1)
+
+    def cut(at):
+        edges = [0, *sorted(c for c in at if c < len(text)), len(text)]
+        return [text[a:b] for a, b in zip(edges, edges[1:])]
+
+    return cut(draw(cuts)), cut(draw(cuts))
+
+
+@given(two_cuts(), st.randoms())
+def test_align_is_what_sharing_characters_gives(cuts, random):
+    pieces, parse = cuts
+    tokens = [piece + random.choice(("", "@@")) for piece in pieces]
+    groups, unit_of_word = head_roles.units(pieces, parse)
+    assert align(tokens, parse) == ([group[0] for group in groups], unit_of_word)
