@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairseq_headprune.errors import UserError, command
 from fairseq_headprune.experiments import pareto, points, run
+from fairseq_headprune.experiments.analyse import Analysis
 from fairseq_headprune.experiments.commands import Budget
 
 
@@ -52,11 +53,15 @@ def parse(argv):
             add("--" + name.replace("_", "-"), type=type(option.default), default=option.default,
                 help=f"default: {option.default:g}")
     add("--train-options", default="", help="more options for every fairseq-train command")
+    add("--analyse", default="", metavar="SUBSET", help="also dump attention on this subset and run "
+        "python -m analysis roles: what the heads that are left do")
+    add("--roles-options", default="", help="options of that, e.g. '--conllu FILE --frequencies DICT'")
     add("--beam", type=int, default=5)
     add("--generate-tokens", type=int, default=4000, help="--max-tokens of translation")
     add("--devices", default="", help="GPU numbers, separated by commas: one point on each at once")
     add("--jobs", type=int, default=1, help="points at once without --devices (default: 1)")
     add("--threads", type=int, default=1, help="CPU threads of each command (default: 1)")
+    add("--suffix", default="", help="end of the names of points, to keep several recipes in one folder")
     add("--only", default="", help="make only these points of the grid, separated by commas")
     add("--dry-run", action="store_true", help="list the points and stop")
     return parser.parse_args(argv)
@@ -79,6 +84,7 @@ def main(argv=None):
             args.setting, args.updates, args.settle_updates, lambdas, split(args.targets, ";"),
             split(args.keep, ";"), args.keep_from, criteria, args.tuned, split(args.scratch, ","),
             args.scratch_updates, int(seed), not args.no_control,
+            args.suffix,
         )
         grid += [p for p in made if p not in grid]
     grid = points.check_points(grid)
@@ -88,9 +94,11 @@ def main(argv=None):
         **{n: getattr(args, n) for n in Budget.__dataclass_fields__ if n != "extra"},
         extra=tuple(shlex.split(args.train_options)),
     )
+    analysis = Analysis(args.analyse, tuple(shlex.split(args.roles_options))) if args.analyse else None
     sweep = run.Sweep(
         args.baseline, args.data, args.out, tuple(run.parse_test(t) for t in args.test),
         args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
+        analysis,
     )
     if args.dry_run:
         for point in grid:

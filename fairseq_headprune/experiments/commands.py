@@ -153,8 +153,9 @@ def baseline_options(state: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def environment(device: str, threads: int) -> Dict[str, str]:
-    """Environment of a command: one GPU if named, and so many CPU threads."""
-    variables = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    """Environment of a command: one GPU if named, so many CPU threads, and our packages found."""
+    path = os.pathsep.join(filter(None, [str(Path(USER_DIR).parent), os.environ.get("PYTHONPATH")]))
+    variables = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=path)
     if device:
         variables["CUDA_VISIBLE_DEVICES"] = device
     return variables

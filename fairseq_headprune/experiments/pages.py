@@ -100,7 +100,6 @@ def provenance_table(results: Mapping[str, Result]) -> str:
     lines += same(lambda r: first(r)["chrf_signature"], "chrF2")
     lines += same(lambda r: pairs(r["versions"]), "versions")
     lines += same(lambda r: pairs(r["machine"]), "machine")
-    lines += same(lambda r: f"{sum(r['seconds'].values()) / 60:.0f}", "minutes of wall clock")
     return markdown(["what", "value", "models"], lines)
 
 

@@ -27,14 +27,20 @@ def load(out: Path) -> Dict[str, Result]:
 
 
 def control_of(result: Mapping[str, Any], results: Mapping[str, Result]) -> Optional[str]:
-    """The control that a point is compared with: same setting, same seed if there is one, else
-    another; None for the baseline, controls and models from scratch."""
-    if result["method"] in ("baseline", "control", "scratch"):
+    """The control that a point is compared with: same setting, number of updates, learning rates and
+    batch size; the same seed if there is one, else another. None for models that were not
+    fine-tuned or have no such control."""
+    if result["method"] in ("baseline", "control", "scratch") or not result["updates_in_all"]:
         return None
-    controls = [r for r in results.values()
-                if r["method"] == "control" and r["setting"] == result["setting"]]
+    controls = [r for r in results.values() if r["method"] == "control" and _recipe(r) == _recipe(result)]
     controls.sort(key=lambda r: (r["seed"] != result["seed"], r["seed"]))
     return controls[0]["name"] if controls else None
+
+
+def _recipe(result: Mapping[str, Any]) -> Tuple:
+    budget = result.get("budget", {})
+    same = ("lr", "settle_lr", "max_tokens", "label_smoothing", "extra")
+    return result["setting"], result["updates_in_all"], tuple(str(budget.get(k)) for k in same)
 
 
 def paired_on_common_tests(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> Optional[Dict[str, Any]]:

@@ -89,8 +89,11 @@ def make_grid(
     scratch_updates: int = 0,
     seed: int = 1,
     control: bool = True,
+    suffix: str = "",
 ) -> List[Point]:
     """The points of one sweep, every point after those it needs.
+
+    ``suffix`` ends the names of all points that are trained, to keep several recipes apart.
 
     ``targets`` and ``keep`` are counts as --l0-target-heads takes them; ``criteria`` are pairs of a
     criterion and a count; ``tuned`` gives those the fine-tuning budget of the pruned points.
@@ -98,7 +101,7 @@ def make_grid(
     """
     if setting not in SETTINGS:
         raise UserError(f"unknown setting '{setting}': use {' or '.join(SETTINGS)}")
-    end = "" if seed == 1 else f"-seed{seed}"
+    end = suffix + ("" if seed == 1 else f"-seed{seed}")
     budget = dict(updates=updates, settle_updates=settle_updates, seed=seed)
     points = [Point("baseline", "all", "baseline")]
     if control:

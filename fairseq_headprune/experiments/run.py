@@ -1,6 +1,5 @@
 """Make the points of a sweep: fine-tune, remove, settle, translate, score, one folder each."""
 
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -11,6 +10,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from fairseq_headprune import checkpoints, choose, removal
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.experiments import commands, results, scoring
+from fairseq_headprune.experiments.analyse import Analysis, analyse
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
 from fairseq_headprune.experiments.steps import Steps, read_json, write_json
@@ -44,6 +44,7 @@ class Sweep:
     generate_tokens: int = 4000
     threads: int = 1
     results: Optional[Path] = None
+    analysis: Optional[Analysis] = None
 
 
 def parse_test(text: str) -> TestSet:
@@ -103,16 +104,28 @@ def run_point(sweep: Sweep, point: Point, device: str = "") -> Dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     steps = Steps(folder, commands.environment(device, sweep.threads))
     if steps.finished("point", point.to_dict()) and (folder / "result.json").exists():
-        return read_json(folder / "result.json")
-    steps.finish("point", point.to_dict(), 0)
-    state = checkpoints.load_checkpoint(sweep.baseline)
-    make_model(sweep, point, steps, state)
-    result = score_model(sweep, point, steps)
-    write_json(result, folder / "result.json")
+        result = read_json(folder / "result.json")
+        if result["functions"] is not None or not sweep.analysis:
+            return result
+    else:
+        steps.finish("point", point.to_dict(), 0)
+        make_model(sweep, point, steps, checkpoints.load_checkpoint(sweep.baseline))
+        result = score_model(sweep, point, steps)
+        write_json(result, folder / "result.json")
+    if sweep.analysis:
+        model = final_model(sweep, point)
+        tokens = sweep.generate_tokens
+        result["functions"] = analyse(sweep.analysis, steps, model, sweep.data, tokens)
+        write_json(result, folder / "result.json")
     if sweep.results:
         write_json(result, sweep.results / f"{point.name}.json")
     print(f"[{point.name}] " + results.one_line(result), flush=True)
     return result
+
+
+def final_model(sweep: Sweep, point: Point) -> str:
+    """The checkpoint of a point that is made."""
+    return sweep.baseline if point.method == "baseline" else str(sweep.out / point.name / "model.pt")
 
 
 def make_model(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) -> None:
@@ -183,8 +196,7 @@ def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, 
 
 def score_model(sweep: Sweep, point: Point, steps: Steps) -> Dict[str, Any]:
     """Translate every test set and put the point's result together."""
-    folder = steps.folder
-    model = sweep.baseline if point.method == "baseline" else str(folder / "model.pt")
+    folder, model = steps.folder, final_model(sweep, point)
     translated = {}
     for test in sweep.tests:
         output = f"generate.{test.name}.out"

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from analysis.__main__ import main as analysis_main
 from fairseq_headprune.experiments import commands, pareto, steps
 from fairseq_headprune.layout import HeadLayout
 from tests.conftest import ROOT
@@ -37,6 +38,8 @@ def in_process(monkeypatch):
             command_lines.train(*rest, "--cpu")
             # as the program logs it; inside the test process the log goes elsewhere
             stdout.write('x | INFO | valid | {"valid_loss": "2.5", "valid_nll_loss": "2.0"}\n')
+        elif "analysis" in command:
+            analysis_main(rest[2:])
         elif name == "fairseq-generate":
             stdout.write(command_lines.generate(*rest, "--cpu"))
         else:
@@ -109,6 +112,20 @@ def test_the_same_layout_from_scratch(tiny, tmp_path, in_process):
     point = steps.read_json(out / "scratch-some-point" / "result.json")
     assert point["layout"] == layout and point["updates_in_all"] == 4
     assert "--finetune-from-model" not in in_process["ran"][0]
+
+
+def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
+    out = tmp_path / "runs"
+    args = arguments(tiny, out, "--lambdas", "none", "--only", "baseline")
+    sweep_script.main(args)
+    assert steps.read_json(out / "baseline" / "result.json")["functions"] is None
+    ran = len(in_process["ran"])
+    frequencies = tiny.data / "dict.src.txt"
+    args += ["--analyse", "test", "--roles-options", f"--frequencies {frequencies} --bootstrap 10 --rare-top 1"]
+    sweep_script.main(args)
+    functions = steps.read_json(out / "baseline" / "result.json")["functions"]
+    assert len(functions) == 24 and set(functions[0]) == {"type", "layer", "head", "functions"}
+    assert len(in_process["ran"]) == ran + 2, "the point is not translated again, only dumped and analysed"
 
 
 @pytest.mark.parametrize("more, message", [

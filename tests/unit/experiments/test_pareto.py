@@ -26,8 +26,9 @@ def test_every_point_off_the_front_is_beaten_by_one_on_it(points):
         assert beaten == (i not in best)
 
 
-def record(name, method, setting="enc", seed=1):
-    return {"name": name, "method": method, "setting": setting, "seed": seed}
+def record(name, method, setting="enc", seed=1, updates=400, lr=0.1):
+    return {"name": name, "method": method, "setting": setting, "seed": seed,
+            "updates_in_all": updates, "budget": {"lr": lr}}
 
 
 def test_the_control_is_of_the_same_setting_and_seed():
@@ -39,6 +40,11 @@ def test_the_control_is_of_the_same_setting_and_seed():
     assert found["p"] == "enc-control-seed2" and found["q"] == "enc-control" and found["r"] == "all-control"
     assert not any(found[n] for n in ("baseline", "enc-control", "s"))
     assert pareto.control_of(record("t", "l0"), {}) is None
+
+
+@pytest.mark.parametrize("change", [{"updates": 300}, {"lr": 0.2}, {"setting": "all"}, {"updates": 0}])
+def test_another_recipe_is_no_control(change):
+    assert pareto.control_of(record("p", "l0", **change), {"c": record("c", "control")}) is None
 
 
 def translated(words):

@@ -1,0 +1,43 @@
+"""What the heads of a point do: dump attention on one subset, run `analysis roles`, keep functions."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
+
+from fairseq_headprune.experiments import commands
+from fairseq_headprune.experiments.steps import Steps, read_json
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """The subset to dump, and more options for ``python -m analysis roles`` (trees, frequencies)."""
+
+    subset: str
+    roles_options: Tuple[str, ...] = ()
+
+
+def dump_command(model: str, data: str, subset: str, max_tokens: int, dump: Path) -> List[str]:
+    """Beam search over the subset once more, with the attention of every head written to ``dump``."""
+    command = commands.translate(model, data, subset, 5, max_tokens)
+    return command + ["--task", "translation_headprune", "--dump-attention", str(dump)]
+
+
+def roles_command(dump: Path, out: Path, options: Sequence[str]) -> List[str]:
+    """``python -m analysis roles``, quiet."""
+    start = [sys.executable, "-m", "analysis", "roles", str(dump), "--out", str(out), "--quiet"]
+    return start + list(options)
+
+
+def functions(heads: Mapping[str, Any]) -> List[Dict[str, Any]]:
+    """The functions of every head, from the contents of a heads.json."""
+    keys = ("type", "layer", "head", "functions")
+    return [{key: head[key] for key in keys} for head in heads["heads"]]
+
+
+def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens: int) -> List[Dict[str, Any]]:
+    """Make FOLDER/dump and FOLDER/roles, or what is missing of them; returns the functions."""
+    dump, out = steps.folder / "dump", steps.folder / "roles"
+    steps.command("dump", dump_command(model, data, analysis.subset, max_tokens, dump))
+    steps.command("roles", roles_command(dump, out, analysis.roles_options))
+    return functions(read_json(out / "heads.json"))
