@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import logging
 import pkgutil
 from pathlib import Path
 from typing import Dict, List
@@ -71,6 +72,8 @@ def run(args):
     import matplotlib
 
     matplotlib.use("agg")
+    for chatty in ("matplotlib", "fontTools", "PIL"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     from matplotlib import pyplot
 
     from analysis.figures import style

@@ -20,6 +20,11 @@ def shown(maps):
     return pairs[:PANELS]
 
 
+def written(token, longest=14):
+    """A token as a label: cut when long, and no formula to matplotlib."""
+    return (token if len(token) <= longest else token[: longest - 1] + "…").replace("$", r"\$")
+
+
 def panel(axes, sentence, head):
     """One map; darker is more, the largest weight of each row is outlined."""
     weights = sentence.map(head)
@@ -27,8 +32,8 @@ def panel(axes, sentence, head):
     axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="equal")
     for row, column in enumerate(weights.argmax(1)):
         axes.add_patch(pyplot.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#d55e00", linewidth=0.6))
-    axes.set_xticks(np.arange(len(keys)), [t.replace("$", r"\$") for t in keys], rotation=90, fontsize=5.5)
-    axes.set_yticks(np.arange(len(queries)), [t.replace("$", r"\$") for t in queries], fontsize=5.5)
+    axes.set_xticks(np.arange(len(keys)), [written(t) for t in keys], rotation=90, fontsize=5.5)
+    axes.set_yticks(np.arange(len(queries)), [written(t) for t in queries], fontsize=5.5)
     axes.tick_params(length=0)
     axes.set_title(f"{flag(head.type)} layer {head.layer} head {head.head}", fontsize=7)
     for spine in axes.spines.values():

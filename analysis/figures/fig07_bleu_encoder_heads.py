@@ -9,39 +9,43 @@ from collections import defaultdict
 from matplotlib import pyplot
 
 from analysis.figures import style
+from analysis.figures.inputs import comparable
 
 GATES = "gates (L0)"
 
 
-def series(points):
+def name_of(point):
+    """What the legend calls the way its heads were chosen."""
+    if point.gated:
+        return GATES
+    if point.method == "scratch":
+        return "same heads, from scratch"
+    tuned = "fine-tuned" if point.record.get("settle_updates") else "one shot"
+    return f"{point.record.get('criterion') or point.method}, {tuned}"
+
+
+def series(points, test="together"):
     """Name -> [(heads, BLEU, low, high)], most heads first: the paper's method, and every other way
-    of choosing heads at its own. ``low`` and ``high`` are None when nothing was compared."""
+    of choosing heads at its own. ``low`` and ``high`` are None where nothing was compared."""
     found = defaultdict(list)
     for point in points:
         if point.method in ("baseline", "control"):
             continue
-        name = GATES if point.gated else point.record.get("criterion") or point.method
-        if not point.gated and point.method == "criterion":
-            name += ", fine-tuned" if point.record.get("settle_updates") else ", one shot"
-        if point.method == "scratch":
-            name = "same heads, from scratch"
-        compared = point.against_control()
+        bleu = point.scores[test]["bleu"]
+        compared = point.against_control() if test == "together" else None
         low = high = None
         if compared:
-            low = point.bleu - compared["difference"] + compared["low"]
-            high = point.bleu - compared["difference"] + compared["high"]
-        found[name].append((point.heads["enc_self"], point.bleu, low, high))
+            low = bleu - compared["difference"] + compared["low"]
+            high = bleu - compared["difference"] + compared["high"]
+        found[name_of(point)].append((point.heads["enc_self"], bleu, low, high))
     return {name: sorted(values, key=lambda v: (-v[0], v[1])) for name, values in
             sorted(found.items(), key=lambda item: (item[0] != GATES, item[0]))}
 
 
-def draw(inputs):
+def panel(axes, points, test):
     """BLEU falls to the right."""
-    points = inputs.sweep("enc")
-    figure, axes = pyplot.subplots(figsize=(5.2, 3))
-    for (name, values), look in zip(series(points).items(), style.SERIES * 3):
-        heads, bleu = [v[0] for v in values], [v[1] for v in values]
-        axes.plot(heads, bleu, label=name, **look)
+    for (name, values), look in zip(series(points, test).items(), style.SERIES * 3):
+        axes.plot([v[0] for v in values], [v[1] for v in values], label=name, **look)
         known = [v for v in values if v[2] is not None]
         if known:
             axes.errorbar([v[0] for v in known], [v[1] for v in known],
@@ -49,13 +53,22 @@ def draw(inputs):
                           fmt="none", ecolor=look["color"], elinewidth=0.7, capsize=2, alpha=0.7)
     for point in points:
         if point.method in ("control", "baseline"):
-            line = "-" if point.method == "control" else ":"
-            name = f"whole model, {'trained on' if point.method == 'control' else 'as it came'} ({point.bleu:.2f})"
-            axes.axhline(point.bleu, color="#555555", linewidth=0.9, linestyle=line, label=name)
-    top = max(p.heads["enc_self"] for p in points)
-    axes.set_xlim(top + 1, 0)
+            control = point.method == "control"
+            bleu = point.scores[test]["bleu"]
+            axes.axhline(bleu, color="#555555", linewidth=0.9, linestyle="-" if control else ":",
+                         label=f"whole model, {'trained on' if control else 'as it came'} ({bleu:.2f})")
+    axes.set_xlim(max(p.heads["enc_self"] for p in points) + 1, 0)
+    axes.set_title("all test sets together" if test == "together" else f"{test} alone")
     axes.set_xlabel("retained encoder heads")
-    axes.set_ylabel("BLEU")
     axes.grid(axis="y", linewidth=0.3)
-    axes.legend(fontsize=6, loc="lower left")
+    axes.legend(fontsize=6, loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
+
+
+def draw(inputs):
+    """One panel; a second one for a single test set when some models were scored on that alone."""
+    groups = comparable(inputs.sweep("enc"))
+    figure, panels = pyplot.subplots(1, len(groups), figsize=(5.2 * len(groups), 3), squeeze=False)
+    for axes, (test, points) in zip(panels[0], groups.items()):
+        panel(axes, points, test)
+    panels[0][0].set_ylabel("BLEU")
     return figure

@@ -44,6 +44,9 @@ def draw(inputs):
             if len(found) > 1:
                 axes.text(x + 0.5, y + 0.45, str(len(found)), ha="center", va="center", fontsize=5.5, weight="bold",
                           bbox=dict(facecolor="white", edgecolor="none", pad=0.5, alpha=0.85))
+            elif found:
+                axes.text(x + 0.5, y + 0.45, style.function_text(found[0]), ha="center", va="center", fontsize=5,
+                          color=looks[0].text, bbox=dict(facecolor=looks[0].color, edgecolor="none", pad=0.2))
     axes.set_xlim(0, len(columns))
     axes.set_ylim(0, height + 0.5)
     axes.set_xticks([x + 0.5 for x in range(len(columns))], [str(len(c)) for c in columns])

@@ -85,9 +85,13 @@ def function_cell(axes, x, y, functions, number="", width=1.0, height=1.0):
         mine = [style.function_text(f) for f in functions if f.kind == kind]
         text = mine[0] if len(mine) == 1 else f"{mine[0]} +{len(mine) - 1}"
         axes.text(x + width / 2, bottom + part / 2, text, ha="center", va="center", color=look.text,
-                  fontsize=6 if len(text) <= 4 else 4.6,
+                  fontsize=6 if len(text) <= 4 else 5,
                   bbox=None if not look.hatch else dict(facecolor=look.color, edgecolor="none", pad=0.4))
     axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor="white", linewidth=1.5, gid="cell"))
+    if number != "":
+        look = style.FUNCTIONS[kinds[0]]
+        axes.text(x + 0.05, y + height - 0.05, number, ha="left", va="top", fontsize=4.5, color=look.text,
+                  bbox=dict(facecolor=look.color, edgecolor="none", pad=0.3))
 
 
 def function_grid(table: HeadTable, type: str, title: str):

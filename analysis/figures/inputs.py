@@ -4,11 +4,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from analysis import ablation_table, files, head_table, maps
+from analysis import ablation_table, files, head_table
+from analysis import maps as attention_maps
 from analysis.head_table import HeadTable
 from analysis.roles import Function
 from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import Head, HeadLayout, parse_head
+from fairseq_headprune.layout import Head, HeadLayout
 
 
 class Missing(Exception):
@@ -38,8 +39,13 @@ class Point:
 
     @property
     def bleu(self) -> float:
-        """BLEU of all test sets together."""
+        """BLEU of all its test sets together."""
         return self.scores["together"]["bleu"]
+
+    @property
+    def tests(self) -> Tuple[str, ...]:
+        """The test sets that it was scored on."""
+        return tuple(name for name in self.scores if name != "together")
 
     @property
     def gated(self) -> bool:
@@ -57,7 +63,7 @@ class Inputs:
 
     tables: List[HeadTable] = field(default_factory=list)
     points: List[Point] = field(default_factory=list)
-    maps: Optional[maps.Maps] = None
+    maps: Optional[attention_maps.Maps] = None
     ablation: Optional[Mapping[str, Any]] = None
 
     def main(self) -> HeadTable:
@@ -96,7 +102,7 @@ class Inputs:
 def read_points(folder, roles_folder=None) -> List[Point]:
     """All points of a results folder (one JSON file each); other JSON files there are passed over.
 
-    Functions come from a point's ``functions`` (``{"enc-self:0:1": ["positional -1"]}``) or from
+    Functions come from a point's ``functions`` (records with type, layer, head, functions) or from
     ``roles_folder/<name>/heads.json``. UserError for a folder without points.
     """
     folder = Path(folder)
@@ -118,7 +124,7 @@ def _point(record, path, roles_folder) -> Point:
         raise UserError(f"{path} has no scores.together.bleu: score the point again")
     functions = None
     if record.get("functions"):
-        functions = {_head(k, path): [Function.parse(f) for f in v] for k, v in record["functions"].items()}
+        functions = _functions(record["functions"], path)
     elif roles_folder:
         found = Path(roles_folder) / record["name"] / "heads.json"
         if found.is_file():
@@ -129,11 +135,28 @@ def _point(record, path, roles_folder) -> Point:
                  record.get("compared") or {}, record, functions)
 
 
-def _head(text, path) -> Head:
+def _functions(records, path) -> Dict[Head, List[Function]]:
     try:
-        return parse_head(text)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
+        return {
+            Head(r["type"], r["layer"], r["head"]): [Function.parse(text) for text in r["functions"]]
+            for r in records
+        }
+    except (KeyError, TypeError, ValueError):
+        raise UserError(
+            f"{path}: 'functions' must list records with type, layer, head and functions"
+        ) from None
+
+
+def comparable(points: Sequence[Point]) -> Dict[str, List[Point]]:
+    """Points that were scored on the same sentences: all sets together, and when some points lack
+    sets, the first set that every point has, under its name."""
+    whole = max((p.tests for p in points), key=len, default=())
+    found = {"together": [p for p in points if set(p.tests) == set(whole)]}
+    if len(found["together"]) < len(points):
+        shared = [test for test in whole if all(test in p.tests for p in points)]
+        if shared:
+            found[shared[0]] = list(points)
+    return found
 
 
 def pairs_of_layers(layers: int) -> List[Tuple[int, ...]]:
@@ -146,7 +169,7 @@ def read(args) -> Inputs:
     return Inputs(
         head_table.read_all(args.heads or []),
         read_points(args.points, args.point_roles) if args.points else [],
-        maps.read(args.maps) if args.maps else None,
+        attention_maps.read(args.maps) if args.maps else None,
         ablation_table.read(args.ablation) if args.ablation else None,
     )
 

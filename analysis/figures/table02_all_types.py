@@ -5,7 +5,7 @@ as long without the penalty.
 """
 
 from analysis import files
-from analysis.figures.inputs import Missing
+from analysis.figures.inputs import Missing, comparable
 
 
 def _difference(compared):
@@ -31,9 +31,10 @@ def rows(points):
 
 def draw(inputs):
     """Markdown."""
-    points = inputs.sweep("all")
+    points = comparable(inputs.sweep("all"))["together"]
     if not any(p.gated for p in points):
         raise Missing("points of the setting 'all'")
+    tests = ", ".join(points[0].tests)
     signature = points[0].scores["together"].get("signature", "")
     return ("# Table 2: BLEU with gates in all attentions\n\n" + files.markdown(rows(points))
-            + f"\nAll test sets together; sacreBLEU {signature}.\n")
+            + f"\nTest sets together ({tests}); sacreBLEU {signature}.\n")

@@ -1,0 +1,184 @@
+"""What may be said of a head: observation, criterion, intervention and open questions kept apart.
+
+A map or an accuracy shows a pattern in one checkpoint on one data set; only an intervention with a
+measured effect says that the model depends on the head, and even that under the rule of removal used
+alone. Every sentence names what it rests on.
+"""
+
+from typing import Any, Dict, List, Mapping, Optional
+
+from analysis.head_table import HeadTable
+from analysis.roles import Function
+from fairseq_headprune.layout import Head, flag
+
+OPEN = (
+    "Other heads may make up for this one, so a small effect does not show that it is never used.",
+    "Switching off at test time is not training without the head: weights did not adapt.",
+    "In another training run the same pattern may sit in another head, or in none.",
+)
+
+
+def percent(share: float) -> str:
+    """``93.1 %``."""
+    return f"{100 * share:.1f} %"
+
+
+def interval(low: Optional[float], high: Optional[float], level: float) -> str:
+    """``95 % interval 92.5 to 93.7 %``."""
+    if low is None or high is None:
+        return "no interval"
+    return f"{100 * level:g} % interval {100 * low:.1f} to {100 * high:.1f} %"
+
+
+def where(table: HeadTable, head: Head) -> str:
+    """The head, its checkpoint and the data: what a claim is about."""
+    model = table.provenance.get("model") or {}
+    dump = table.provenance.get("dump") or {}
+    data = dump.get("data") or {}
+    name = data.get("path") or data.get("input") or dump.get("directory") or "unnamed data"
+    subset = f", subset {data['subset']}" if data.get("subset") else ""
+    sha = f" (sha256 {model['sha256'][:12]})" if model.get("sha256") else ""
+    return (
+        f"Head {head.head} of {flag(head.type)} layer {head.layer} (both counted from 0) of the checkpoint "
+        f"{model.get('file', 'unknown')}{sha}, on {dump.get('sentences', '?')} sentences of {name}{subset}."
+    )
+
+
+def observed(table: HeadTable, head: Head) -> List[Dict[str, str]]:
+    """What was seen, each with the criterion it was held against: ``{"seen", "criterion", "holds"}``
+    with "yes" or "no" (or "" where there is no threshold)."""
+    record = table.records[head]
+    options = table.provenance.get("options") or {}
+    level = options.get("level", 0.95)
+    found = [_positional(record, options, level)]
+    found += _syntactic(record, options, level)
+    found += _rare(record, options, level)
+    if record["confidence"] is not None:
+        found.append({
+            "seen": f"The largest weight of a token is {record['confidence']:.3f} on average over "
+                    f"{record['confidence_n']:,} query tokens ({_plain(record, 'confidence', level)}).",
+            "criterion": "Confidence: end of sentence left out as key and as query.", "holds": "",
+        })
+    if record.get("relevance") is not None:
+        found.append({
+            "seen": f"Of the relevance of its layer, {percent(record['relevance'])} is this head's, mean of "
+                    f"{record['relevance_n']:,} steps ({_plain(record, 'relevance', level)}).",
+            "criterion": "Layer-wise relevance propagation from the top logit, shared out over the layer's "
+                         "heads. It explains the output; it is no intervention.", "holds": "",
+        })
+    return found
+
+
+def _plain(record, name, level):
+    low, high = record.get(f"{name}_low"), record.get(f"{name}_high")
+    return "no interval" if low is None else f"{100 * level:g} % interval {low:.3f} to {high:.3f}"
+
+
+def _positional(record, options, level):
+    p = record["positional"]
+    if p["share"] is None:
+        return {"seen": "No query token was counted.", "criterion": "", "holds": ""}
+    needed = options.get("positional_share", 0.9)
+    return {
+        "seen": f"The largest weight is at relative position {p['offset']:+d} for {percent(p['share'])} of "
+                f"{p['n']:,} query tokens ({interval(p['low'], p['high'], level)}).",
+        "criterion": f"Positional: one position for at least {percent(needed)} of tokens.",
+        "holds": _yes(any(f.startswith("positional") for f in record["functions"])),
+    }
+
+
+def _syntactic(record, options, level):
+    found = []
+    margin, kind = options.get("margin", 0.1), options.get("margin_kind", "points")
+    rule = f"{100 * margin:g} points over" if kind == "points" else f"{100 * margin:g} % better than"
+    for relation, directions in (record.get("syntactic") or {}).items():
+        for direction, m in directions.items():
+            if m["accuracy"] is None:
+                continue
+            to = "from the syntactic head word to its dependent" if direction == "h->d" else \
+                "from the dependent to its syntactic head word"
+            found.append({
+                "seen": f"{relation}, {to}: the largest weight is on the related word for "
+                        f"{percent(m['accuracy'])} of {m['n']:,} words "
+                        f"({interval(m['low'], m['high'], level)}); always taking position "
+                        f"{m['baseline_offset']:+d} would be right for {percent(m['baseline'])}.",
+                "criterion": f"Syntactic: at least {rule} that baseline.",
+                "holds": _yes(m["syntactic"]),
+            })
+    return found
+
+
+def _rare(record, options, level):
+    rare = record.get("rare")
+    if not rare or rare["two_rarest"] is None:
+        return []
+    return [{
+        "seen": f"The largest weight is on the rarest token for {percent(rare['rarest'])} and on one of the two "
+                f"rarest for {percent(rare['two_rarest'])} of {rare['n']:,} query tokens "
+                f"({interval(rare['two_rarest_low'], rare['two_rarest_high'], level)}); equal weights would give "
+                f"{percent(rare['two_rarest_chance'])}.",
+        "criterion": f"Rare words: one of the two rarest in more than {percent(options.get('rare_share', 0.5))}, "
+                     f"in sentences whose rarest token is not among the {options.get('rare_top', 500)} most frequent.",
+        "holds": _yes(rare["rare"]),
+    }]
+
+
+def _yes(value) -> str:
+    return "yes" if value else "no"
+
+
+def intervened(off: Optional[Mapping[str, Any]], alone: Optional[Mapping[str, Any]],
+               ablation: Optional[Mapping[str, Any]]) -> List[str]:
+    """What was changed and what happened, in sentences; one that says so when nothing was."""
+    if not off:
+        return ["Nothing was changed. What the model's output owes to this head is not known: the "
+                "observations above do not show it."]
+    base, options = ablation["baseline"], ablation["provenance"]["options"]
+    level = f"{100 * options['level']:g} % interval"
+    data = ablation["provenance"]["data"]
+    on = f"{base['sentences']:,} sentences of {data.get('path', 'the data')}, subset {data.get('subset', '?')}"
+    effect = "no clear effect" if off["low"] <= 0 <= off["high"] else ("worse" if off["difference"] > 0 else "better")
+    found = [
+        f"Switched off at test time (its output is zero, nothing else changes): loss {off['difference']:+.4f} nats "
+        f"per target token ({level} {off['low']:+.4f} to {off['high']:+.4f}, paired over sentences) from "
+        f"{base['loss']:.4f} on {on}: {effect}."
+    ]
+    if "bleu_difference" in off:
+        found.append(
+            f"BLEU {off['bleu_difference']:+.2f} (95 % interval {off['bleu_low']:+.2f} to {off['bleu_high']:+.2f}) "
+            f"from {base['bleu']:.2f} ({base.get('signature', 'signature unknown')})."
+        )
+    if alone:
+        found.append(
+            f"All other heads of its layer and type switched off: loss {alone['difference']:+.4f} "
+            f"({level} {alone['low']:+.4f} to {alone['high']:+.4f})."
+        )
+    return found
+
+
+def headline(functions: List[Function], off: Optional[Mapping[str, Any]]) -> str:
+    """The claim in one sentence, as strong as what was done allows and no stronger."""
+    if functions:
+        pattern = "shows the pattern " + ", ".join(map(str, functions))
+    else:
+        pattern = "shows none of the patterns looked for"
+    if not off:
+        return f"Observed only: this head {pattern}; its effect was not tested."
+    if off["low"] > 0:
+        effect = "the loss grows when it is switched off"
+    elif off["high"] < 0:
+        effect = "the loss falls when it is switched off"
+    else:
+        effect = "switching it off alone changes the loss by less than can be told from chance"
+    return f"Observed and tested: this head {pattern}, and {effect}."
+
+
+def claim(table: HeadTable, head: Head, off=None, alone=None, ablation=None) -> Dict[str, Any]:
+    """Everything that the page says of a head."""
+    return {
+        "where": where(table, head),
+        "headline": headline(table.functions(head), off),
+        "observed": observed(table, head),
+        "intervened": intervened(off, alone, ablation),
+        "open": list(OPEN) if off else list(OPEN[2:]),
+    }
