@@ -28,8 +28,11 @@ def parse(argv):
     add("--out", required=True, type=Path, help="folder for the runs, one folder a point; the same "
         "command continues an interrupted sweep")
     add("--results", type=Path, help="also write the points' JSON files and the table here")
-    add("--test", action="append", required=True, metavar="NAME=SUBSET[:REFERENCES]",
-        help="a test set: subset of the data folder, and detokenised references (repeatable)")
+    add("--test", action="append", required=True, metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
+        help="a test set: subset of the data folder (or of another one), and detokenised references "
+        "(repeatable)")
+    add("--elsewhere", action="append", default=[], metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
+        help="a set of another domain, scored apart (repeatable)")
     add("--target-lang", required=True, help="language of the translations, for detokenisation")
     add("--setting", choices=sorted(points.SETTINGS), default="enc",
         help="enc: encoder heads, decoder frozen (section 6.2); all: every type (section 6.3)")
@@ -98,7 +101,7 @@ def main(argv=None):
     sweep = run.Sweep(
         args.baseline, args.data, args.out, tuple(run.parse_test(t) for t in args.test),
         args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
-        analysis,
+        analysis, tuple(run.parse_test(t) for t in args.elsewhere),
     )
     if args.dry_run:
         for point in grid:

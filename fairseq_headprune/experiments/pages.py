@@ -64,6 +64,34 @@ def length_table(results: Mapping[str, Result]) -> str:
     return markdown(header, lines)
 
 
+def elsewhere_table(results: Mapping[str, Result]) -> str:
+    """chrF2 and BLEU on sets of another domain."""
+    lines = []
+    for row in pareto.rows(list(results.values())):
+        r = row["result"]
+        for name, s in r.get("elsewhere", {}).items():
+            lines.append([r["name"], str(r["heads_in_all"]), name, s["sentences"], f"{s['chrf']:.2f}", f"{s['bleu']:.2f}"])
+    return markdown(["model", "heads", "set", "sentences", "chrF2", "BLEU"], lines)
+
+
+def functions_table(results: Mapping[str, Result]) -> str:
+    """How many encoder heads with each function are left, of the models that were analysed."""
+    analysed = [row["result"] for row in pareto.rows(list(results.values())) if row["result"]["functions"] is not None]
+    names: List[str] = []
+    counts = []
+    for r in analysed:
+        found: Dict[str, int] = {}
+        for head in r["functions"]:
+            if head["type"] == "enc_self":
+                for text in head["functions"] or ["none"]:
+                    found[text] = found.get(text, 0) + 1
+        names += sorted(n for n in found if n not in names)
+        counts.append(found)
+    lines = [[r["name"], r["heads"]["enc_self"], *[found.get(n, 0) for n in names]]
+             for r, found in zip(analysed, counts)]
+    return markdown(["model", "encoder heads", *names], lines)
+
+
 def layer_table(results: Mapping[str, Result]) -> str:
     """Heads left per layer of every pruned model that gates chose."""
     lines = []
@@ -106,6 +134,8 @@ def provenance_table(results: Mapping[str, Result]) -> str:
 TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
     "main": main_table,
     "length": length_table,
+    "elsewhere": elsewhere_table,
+    "functions": functions_table,
     "layers": layer_table,
     "gates": gates_table,
     "provenance": provenance_table,

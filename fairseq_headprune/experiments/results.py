@@ -85,6 +85,7 @@ def make_result(
         "budget": {k: v for k, v in budget.items() if v not in ((), [])},
         "machine": {"cpus": os.cpu_count(), "threads": threads, "processor": platform.machine()},
         "versions": versions(),
+        "elsewhere": {},
         "compared": {},
         "functions": None,
     }

@@ -20,14 +20,15 @@ from fairseq_headprune.target import parse_target
 
 @dataclass(frozen=True)
 class TestSet:
-    """A set to score on: its name in tables, its subset in the data folder, and detokenised
-    references (without: those of the data folder, detokenised)."""
+    """A set to score on: its name in tables, its subset in the data folder, detokenised references
+    (without: those of the data folder, detokenised), and its own data folder, if it has one."""
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
 
     name: str
     subset: str
     references: str = ""
+    data: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,17 +46,20 @@ class Sweep:
     threads: int = 1
     results: Optional[Path] = None
     analysis: Optional[Analysis] = None
+    elsewhere: Tuple[TestSet, ...] = ()
+    """Sets of another domain: scored apart, not counted among the test sets."""
 
 
 def parse_test(text: str) -> TestSet:
-    """``NAME=SUBSET`` or ``NAME=SUBSET:REFERENCES``."""
+    """``NAME=SUBSET`` or ``NAME=SUBSET:REFERENCES``; ``FOLDER/SUBSET`` for another data folder."""
     name, equals, rest = text.partition("=")
-    subset, _, references = rest.partition(":")
+    path, _, references = rest.partition(":")
+    data, _, subset = path.rpartition("/")
     if not (name and equals and subset):
         raise UserError(f"cannot read --test '{text}': write NAME=SUBSET or NAME=SUBSET:REFERENCES")
     if references and not Path(references).is_file():
         raise UserError(f"the references {references} of --test {name} do not exist")
-    return TestSet(name, subset, references)
+    return TestSet(name, subset, references, data)
 
 
 def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("",)) -> List[Dict[str, Any]]:
@@ -105,22 +109,33 @@ def run_point(sweep: Sweep, point: Point, device: str = "") -> Dict[str, Any]:
     steps = Steps(folder, commands.environment(device, sweep.threads))
     if steps.finished("point", point.to_dict()) and (folder / "result.json").exists():
         result = read_json(folder / "result.json")
-        if result["functions"] is not None or not sweep.analysis:
-            return result
     else:
         steps.finish("point", point.to_dict(), 0)
         make_model(sweep, point, steps, checkpoints.load_checkpoint(sweep.baseline))
         result = score_model(sweep, point, steps)
         write_json(result, folder / "result.json")
-    if sweep.analysis:
-        model = final_model(sweep, point)
-        tokens = sweep.generate_tokens
-        result["functions"] = analyse(sweep.analysis, steps, model, sweep.data, tokens)
+    if more(sweep, point, steps, result):
         write_json(result, folder / "result.json")
     if sweep.results:
         write_json(result, sweep.results / f"{point.name}.json")
     print(f"[{point.name}] " + results.one_line(result), flush=True)
     return result
+
+
+def more(sweep: Sweep, point: Point, steps: Steps, result: Dict[str, Any]) -> bool:
+    """Add to a result what a later sweep asks for in addition; whether there was anything."""
+    model, changed = final_model(sweep, point), False
+    for test in sweep.elsewhere:
+        if test.name not in result["elsewhere"]:
+            found = translate(sweep, steps, model, test)
+            write_json(found, steps.folder / f"elsewhere.{test.name}.json")
+            result["elsewhere"][test.name] = scoring.score(found["hypotheses"], found["references"])
+            changed = True
+    if sweep.analysis and result["functions"] is None:
+        tokens = sweep.generate_tokens
+        result["functions"] = analyse(sweep.analysis, steps, model, sweep.data, tokens)
+        changed = True
+    return changed
 
 
 def final_model(sweep: Sweep, point: Point) -> str:
@@ -194,24 +209,26 @@ def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, 
     return importance.highest(scores, parse_target(point.target), checkpoints.open_layout(state))
 
 
+def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str, List[Any]]:
+    """``hypotheses`` and ``references`` of one set, detokenised, and ``source_lengths`` in words."""
+    output, data = f"generate.{test.name}.out", test.data or sweep.data
+    steps.command(f"generate.{test.name}", commands.translate(
+        model, data, test.subset, sweep.beam, sweep.generate_tokens), output)
+    references = scoring.read_lines(test.references) if test.references else None
+    text = (steps.folder / output).read_text(encoding="utf-8")
+    expected = len(references) if references else None
+    parsed = scoring.parse_generate(text, str(steps.folder / output), expected)
+    return {
+        "hypotheses": scoring.detokenize(parsed.hypotheses, sweep.target_lang),
+        "references": references or scoring.detokenize(parsed.references, sweep.target_lang),
+        "source_lengths": [len(s.split()) for s in parsed.sources],
+    }
+
+
 def score_model(sweep: Sweep, point: Point, steps: Steps) -> Dict[str, Any]:
     """Translate every test set and put the point's result together."""
     folder, model = steps.folder, final_model(sweep, point)
-    translated = {}
-    for test in sweep.tests:
-        output = f"generate.{test.name}.out"
-        steps.command(f"generate.{test.name}", commands.translate(
-            model, sweep.data, test.subset, sweep.beam, sweep.generate_tokens), output)
-        references = scoring.read_lines(test.references) if test.references else None
-        expected = len(references) if references else None
-        text = (folder / output).read_text(encoding="utf-8")
-        parsed = scoring.parse_generate(text, str(folder / output), expected)
-        hypotheses = scoring.detokenize(parsed.hypotheses, sweep.target_lang)
-        translated[test.name] = {
-            "hypotheses": hypotheses,
-            "references": references or scoring.detokenize(parsed.references, sweep.target_lang),
-            "source_lengths": [len(s.split()) for s in parsed.sources],
-        }
+    translated = {test.name: translate(sweep, steps, model, test) for test in sweep.tests}
     write_json(translated, folder / "translations.json")
     trained = [folder / f"{stage}.log" for stage in ("settle", "scratch", "finetune")]
     trained = [log for log in trained if log.exists()]

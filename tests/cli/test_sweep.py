@@ -122,10 +122,13 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     ran = len(in_process["ran"])
     frequencies = tiny.data / "dict.src.txt"
     args += ["--analyse", "test", "--roles-options", f"--frequencies {frequencies} --bootstrap 10 --rare-top 1"]
+    args += ["--elsewhere", f"same={tiny.data}/test"]
     sweep_script.main(args)
+    result = steps.read_json(out / "baseline" / "result.json")
+    assert result["elsewhere"]["same"]["bleu"] == result["scores"]["together"]["bleu"]
     functions = steps.read_json(out / "baseline" / "result.json")["functions"]
     assert len(functions) == 24 and set(functions[0]) == {"type", "layer", "head", "functions"}
-    assert len(in_process["ran"]) == ran + 2, "the point is not translated again, only dumped and analysed"
+    assert len(in_process["ran"]) == ran + 3, "the test set is not translated again"
 
 
 @pytest.mark.parametrize("more, message", [

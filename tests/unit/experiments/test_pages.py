@@ -18,7 +18,10 @@ def point(name, method, bleu, compared=None, gates=None, setting="enc"):
             "scores": scores, "by_source_length": [{"over": 0, "up_to": 10, "sentences": 7, "bleu": bleu},
                                                    {"over": 10, "up_to": None, "sentences": 2, "bleu": 1.0}],
             "parameters": 1234, "bytes": 5678, "seconds": {"a": 60.0}, "machine": {"cpus": 2},
-            "versions": {"python": "3"}, "compared": compared or {}}
+            "versions": {"python": "3"}, "compared": compared or {},
+            "elsewhere": {"news": {"sentences": 9, "chrf": 33.333, "bleu": 5.0}},
+            "functions": [{"type": "enc_self", "functions": ["rare words"]}, {"type": "enc_self", "functions": []},
+                          {"type": "dec_enc", "functions": ["positional -1"]}]}
 
 
 @pytest.fixture
@@ -38,6 +41,9 @@ PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
     ("main", "| **enc-control** | 2 | 2 | 2 | 6 | 31.00 |"),
     ("length", "| model | heads | 1 to 10 words (7) | over 10 words (2) |"),
     ("length", "| enc-l0.01 | 6 | 30.50 | 1.00 |"),
+    ("elsewhere", "| enc-l0.01 | 6 | news | 9 | 33.33 | 5.00 |"),
+    ("functions", "| model | encoder heads | none | rare words |"),
+    ("functions", "| enc-l0.01 | 2 | 1 | 1 |"),
     ("layers", "| enc-l0.01 | 2 | 2 | 2 |"),
     ("gates", "| enc-l0.01 | 0.01 | enc-self | 2 | 1 | 3 | 4 |"),
     ("provenance", "| machine | cpus 2 | all models |"),
