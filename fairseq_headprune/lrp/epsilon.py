@@ -1,0 +1,50 @@
+"""``epsilon``: appendix A.2 of the paper as written, with a stabiliser.
+
+w_{u->v} = W u / v, with the sign of both kept, v the whole neuron (its bias included, so a bias
+keeps the part of the relevance that is due to it). ReLU and LayerNorm pass relevance on unchanged;
+attention weights are constants, which makes attention a sum over values. Nothing is rescaled.
+"""
+
+from typing import Optional, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_headprune.lrp.forward import Attention
+from fairseq_headprune.lrp.network import Norm
+from fairseq_headprune.lrp.rules import Rule, stabilise
+
+
+class Epsilon(Rule):
+    """Signed ratios ``W u / (v + eps sign(v))``."""
+
+    name = "epsilon"
+    attention_modes = ("values",)
+
+    def __init__(self, block_size: int, stabiliser: float = 1e-3):
+        super().__init__(block_size)
+        self.stabiliser = stabiliser
+
+    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+        y = (weight @ x.unsqueeze(-1)).squeeze(-1) if weight.dim() > 2 else x @ weight.T
+        if bias is not None:
+            y = y + bias
+        raw = (R / stabilise(y, self.stabiliser).unsqueeze(2)) @ weight
+        return raw.mul_(x.unsqueeze(2))
+
+    def norm(self, R: Tensor, x: Tensor, norm: Norm) -> Tensor:
+        return R
+
+    def add(self, R: Tensor, x: Tensor, u: Tensor) -> Tuple[Tensor, Tensor]:
+        y = stabilise(x + u, self.stabiliser)
+        return R * (x / y).unsqueeze(2), R * (u / y).unsqueeze(2)
+
+    def add_constant(self, R: Tensor, x: Tensor, constant: Optional[Tensor]) -> Tensor:
+        if constant is None:
+            return R
+        return self.add(R, x, constant.expand_as(x))[0]
+
+    def attention(self, R: Tensor, a: Attention, mode: str):
+        share = R / stabilise(a.context, self.stabiliser).unsqueeze(3)
+        v = (a.weights.transpose(-1, -2) @ share.flatten(3)).view(*a.v.shape[:3], *R.shape[3:])
+        return None, None, v.mul_(a.v.unsqueeze(3))

@@ -1,0 +1,215 @@
+"""A fairseq Transformer as plain tensors: what a forward pass in evaluation reads, and nothing else.
+
+Heads that are removed or closed are absent, see ``projections``. Parameters are cast, never changed.
+"""
+
+from dataclasses import dataclass
+from typing import Callable, List, Optional, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_headprune.projections import projections
+
+
+@dataclass(frozen=True)
+class Linear:
+    """``y = x @ weight.T + bias``."""
+
+    weight: Tensor  # [out, in]
+    bias: Optional[Tensor]  # [out]
+
+    @classmethod
+    def of(cls, module: Optional[nn.Linear], dtype: torch.dtype) -> Optional["Linear"]:
+        return None if module is None else cls.stack([(module.weight, module.bias)], dtype)
+
+    @classmethod
+    def stack(cls, parts, dtype: torch.dtype) -> "Linear":
+        """One map with the outputs of several (weight, bias) one below the other."""
+        weight = torch.cat([weight.detach() for weight, _ in parts]) if parts[1:] else parts[0][0]
+        bias = parts[0][1]
+        if bias is not None and parts[1:]:
+            bias = torch.cat([bias.detach() for _, bias in parts])
+        return cls(
+            weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
+        )
+
+    def rows(self, first: int, last: int) -> "Linear":
+        """The outputs first..last-1, as views."""
+        return Linear(
+            self.weight[first:last], None if self.bias is None else self.bias[first:last]
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.linear(x, self.weight, self.bias)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """LayerNorm over the last axis, ``eps`` inside the root."""
+
+    weight: Tensor  # [channels]
+    bias: Tensor  # [channels]
+    eps: float
+
+    @classmethod
+    def of(cls, module: Optional[nn.LayerNorm], dtype: torch.dtype) -> Optional["Norm"]:
+        if module is None:
+            return None
+        return cls(module.weight.detach().to(dtype), module.bias.detach().to(dtype), module.eps)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps)
+
+
+@dataclass(frozen=True)
+class HeadsPart:
+    """Multi-head attention with its projections; K open heads of width d."""
+
+    key: str  # attention type
+    layer: int
+    heads: Tensor  # LongTensor [K]: original numbers
+    total_heads: int
+    head_dim: int
+    query: Linear  # [K*d, C]
+    key_value: Linear  # [2*K*d, C]
+    together: Optional[Linear]  # in self-attention query, key and value as one map [3*K*d, C]
+    out: Linear  # [C, K*d]
+
+    @classmethod
+    def of(cls, module: nn.Module, key: str, layer: int, dtype: torch.dtype) -> "HeadsPart":
+        p = projections(module)
+        query = (p.query_weight, p.query_bias)
+        memory = [(p.key_weight, p.key_bias), (p.value_weight, p.value_bias)]
+        inner = len(p.heads) * p.head_dim
+        if key == "dec_enc":
+            together = None
+            query, key_value = Linear.stack([query], dtype), Linear.stack(memory, dtype)
+        else:
+            together = Linear.stack([query] + memory, dtype)
+            query, key_value = together.rows(0, inner), together.rows(inner, 3 * inner)
+        return cls(
+            key,
+            layer,
+            torch.tensor(p.heads, dtype=torch.long, device=p.out_weight.device),
+            p.total_heads,
+            p.head_dim,
+            query,
+            key_value,
+            together,
+            Linear.stack([(p.out_weight, p.out_bias)], dtype),
+        )
+
+    @property
+    def value(self) -> Linear:
+        """[K*d, C]."""
+        inner = self.query.weight.shape[0]
+        return self.key_value.rows(inner, 2 * inner)
+
+
+@dataclass(frozen=True)
+class FeedForwardPart:
+    """``fc2(activation(fc1(x)))``."""
+
+    fc1: Linear
+    fc2: Linear
+    activation: Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class BlockPart:
+    """A residual block: ``x + part(norm(x))`` when ``pre_norm``, else ``norm(x + part(x))``."""
+
+    part: object  # HeadsPart or FeedForwardPart
+    norm: Norm
+    pre_norm: bool
+
+
+@dataclass(frozen=True)
+class StackPart:
+    """Encoder or decoder. ``embed(tokens)`` is the scaled embedding plus position [B, T, C]."""
+
+    embed: Callable[[Tensor], Tensor]
+    padding: int
+    embedding_norm: Optional[Norm]
+    blocks: List[BlockPart]
+    final_norm: Optional[Norm]
+
+
+@dataclass(frozen=True)
+class Network:
+    """The whole model."""
+
+    encoder: StackPart
+    decoder: StackPart
+    project_out: Optional[Linear]  # between the decoder and the output projection, mostly absent
+    output: Linear  # [vocabulary, n]
+
+    @classmethod
+    def of(cls, model: nn.Module, dtype: torch.dtype) -> "Network":
+        """Read a model that ``support.check_model`` lets pass."""
+        return cls(
+            _stack(model.encoder, _encoder_blocks, dtype),
+            _stack(model.decoder, _decoder_blocks, dtype),
+            Linear.of(model.decoder.project_out_dim, dtype),
+            Linear.of(model.decoder.output_projection, dtype),
+        )
+
+    @property
+    def parts(self) -> List[object]:
+        """What is inside the residual blocks, encoder first."""
+        return [block.part for block in self.encoder.blocks + self.decoder.blocks]
+
+
+def _stack(stack: nn.Module, blocks_of, dtype: torch.dtype) -> StackPart:
+    project_in = Linear.of(getattr(stack, "project_in_dim", None), dtype)
+
+    def embed(tokens: Tensor) -> Tensor:
+        x = stack.embed_tokens(tokens).to(dtype) * stack.embed_scale
+        if project_in is not None:
+            x = project_in(x)
+        if stack.embed_positions is not None:
+            x = x + stack.embed_positions(tokens).to(dtype)
+        return x
+
+    # by index: iterating a LayerDropModuleList drops layers at random while training
+    layers = [stack.layers[i] for i in range(len(stack.layers))]
+    blocks = [block for number, layer in enumerate(layers) for block in blocks_of(layer, number, dtype)]
+    return StackPart(
+        embed,
+        stack.padding_idx,
+        Norm.of(stack.layernorm_embedding, dtype),
+        blocks,
+        Norm.of(stack.layer_norm, dtype),
+    )
+
+
+def _encoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
+    def block(part, norm):
+        return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
+
+    return (
+        block(HeadsPart.of(layer.self_attn, "enc_self", number, dtype), layer.self_attn_layer_norm),
+        block(_feed_forward(layer, dtype), layer.final_layer_norm),
+    )
+
+
+def _decoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
+    def block(part, norm):
+        return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
+
+    return (
+        block(HeadsPart.of(layer.self_attn, "dec_self", number, dtype), layer.self_attn_layer_norm),
+        block(
+            HeadsPart.of(layer.encoder_attn, "dec_enc", number, dtype),
+            layer.encoder_attn_layer_norm,
+        ),
+        block(_feed_forward(layer, dtype), layer.final_layer_norm),
+    )
+
+
+def _feed_forward(layer, dtype) -> FeedForwardPart:
+    return FeedForwardPart(
+        Linear.of(layer.fc1, dtype), Linear.of(layer.fc2, dtype), layer.activation_fn
+    )
