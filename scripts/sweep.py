@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_headprune.errors import UserError, command
 from fairseq_headprune.experiments import pareto, points, run
-from fairseq_headprune.experiments.analyse import Analysis
+from fairseq_headprune.experiments.analyse import Analysis, draw_figures
 from fairseq_headprune.experiments.commands import Budget
 
 
@@ -28,6 +28,7 @@ def parse(argv):
     add("--out", required=True, type=Path, help="folder for the runs, one folder a point; the same "
         "command continues an interrupted sweep")
     add("--results", type=Path, help="also write the points' JSON files and the table here")
+    add("--figures", type=Path, help="draw Figures 7 to 10 and Table 2 of --results into this folder")
     add("--test", action="append", required=True, metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
         help="a test set: subset of the data folder (or of another one), and detokenised references "
         "(repeatable)")
@@ -103,6 +104,8 @@ def main(argv=None):
         args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
         analysis, tuple(run.parse_test(t) for t in args.elsewhere),
     )
+    if args.figures and not args.results:
+        raise UserError("--figures needs --results, the folder of the points' JSON files")
     if args.dry_run:
         for point in grid:
             print(point)
@@ -110,6 +113,8 @@ def main(argv=None):
     devices = split(args.devices, ",") or [""] * args.jobs
     run.run_sweep(sweep, grid, devices)
     print(pareto.compare(args.out, args.results))
+    if args.figures:
+        draw_figures(args.results, args.figures)
 
 
 if __name__ == "__main__":

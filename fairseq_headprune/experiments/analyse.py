@@ -1,12 +1,13 @@
 """What the heads of a point do: dump attention on one subset, run `analysis roles`, keep functions."""
 
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from fairseq_headprune.experiments import commands
-from fairseq_headprune.experiments.steps import Steps, read_json
+from fairseq_headprune.experiments.steps import Steps, read_json, shown
 
 
 @dataclass(frozen=True)
@@ -41,3 +42,11 @@ def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens:
     steps.command("dump", dump_command(model, data, analysis.subset, max_tokens, dump))
     steps.command("roles", roles_command(dump, out, analysis.roles_options))
     return functions(read_json(out / "heads.json"))
+
+
+def draw_figures(points: Path, out: Path) -> None:
+    """``python -m analysis figures`` on a folder of points; it says which pictures need more."""
+    command = [sys.executable, "-m", "analysis", "figures", "--points", str(points)]
+    command += ["--out", str(out)]
+    print(shown(command), flush=True)
+    subprocess.run(command, env=commands.environment("", 1), check=False)
