@@ -95,7 +95,7 @@ def run(args):
             "sentences": scorer.sentences,
             **(bleu or {}),
         },
-        "records": [done.record(item) for item in todo],
+        "records": done.records(interventions(layout)),
     }
     files.write_json(Path(args.out) / "ablation.json", result)
     files.write_csv(Path(args.out) / "ablation.csv", result["records"], COLUMNS)

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, Dict, Sequence
+from typing import Any, Dict, List, Sequence
 
 from analysis import files
 from analysis.heads_off import Intervention
@@ -96,6 +96,10 @@ class Progress:
         """Everything measured of an item; ``head`` is null for a whole layer."""
         record = dict(self._records[item[:4]])
         return {**record, "head": None if item.head < 0 else item.head}
+
+    def records(self, items: Sequence[Intervention]) -> List[Dict[str, Any]]:
+        """What was measured of the items, by this run or an earlier one, in their order."""
+        return [self.record(item) for item in items if item[:4] in self._records]
 
     def close(self):
         """The table is written: the file is not needed any more."""
