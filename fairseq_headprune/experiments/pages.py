@@ -131,8 +131,40 @@ def provenance_table(results: Mapping[str, Result]) -> str:
     return markdown(["what", "value", "models"], lines)
 
 
+PAPER = (
+    ("enc", (10, 48, 48), -0.15, "WMT EN-RU, abstract"),
+    ("enc", (4, 48, 48), -0.25, "OpenSubtitles EN-RU, section 6.2"),
+    ("all", (14, 31, 30), 0.02, "WMT EN-RU, Table 2"),
+    ("all", (12, 21, 25), -0.24, "WMT EN-RU, Table 2"),
+    ("all", (8, 13, 15), -0.54, "WMT EN-RU, Table 2"),
+    ("all", (5, 9, 12), -0.70, "WMT EN-RU, Table 2"),
+)
+"""Published: setting, heads (encoder, decoder, decoder-encoder), BLEU less that of the whole model."""
+
+
+def paper_table(results: Mapping[str, Result]) -> str:
+    """Voita et al. (2019) beside the fine-tuned point of ours whose head count is nearest; of equally
+    near ones the best."""
+    lines = []
+    for setting, heads, change, where in PAPER:
+        ours = [r for r in results.values()
+                if r["setting"] == setting and r["method"] in ("l0", "l0-target", "keep")]
+        near = min(ours, default=None, key=lambda r: (
+            abs(r["heads_in_all"] - sum(heads)), -r["scores"]["together"]["bleu"]))
+        cells = [where, "/".join(map(str, heads)), f"{change:+.2f}"]
+        if near:
+            control = next((c for c in near["compared"] if c != "baseline"), None)
+            cells += [near["name"], "/".join(_heads(near)), pareto.difference(near, control),
+                      pareto.difference(near, "baseline")]
+        lines.append(cells + [""] * (7 - len(cells)))
+    header = ["paper", "heads", "BLEU lost or won", "ours, nearest in heads", "heads",
+              "to control [95 %]", "to baseline [95 %]"]
+    return markdown(header, lines)
+
+
 TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
     "main": main_table,
+    "paper": paper_table,
     "length": length_table,
     "elsewhere": elsewhere_table,
     "functions": functions_table,

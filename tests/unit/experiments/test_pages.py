@@ -39,6 +39,8 @@ PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
 @pytest.mark.parametrize("name, cells", [
     ("main", "| enc-l0.01 | 2 | 2 | 2 | 6 | 30.50 | 30.50 | -0.50 [-1.00, +0.25] |  | 4.000 | 1,234 | 5,678 | 4 |"),
     ("main", "| **enc-control** | 2 | 2 | 2 | 6 | 31.00 |"),
+    ("paper", "| OpenSubtitles EN-RU, section 6.2 | 4/48/48 | -0.25 | enc-l0.01 | 2/2/2 | -0.50 [-1.00, +0.25] |  |"),
+    ("paper", "| WMT EN-RU, Table 2 | 5/9/12 | -0.70 |  |  |  |  |"),
     ("length", "| model | heads | 1 to 10 words (7) | over 10 words (2) |"),
     ("length", "| enc-l0.01 | 6 | 30.50 | 1.00 |"),
     ("elsewhere", "| enc-l0.01 | 6 | news | 9 | 33.33 | 5.00 |"),
