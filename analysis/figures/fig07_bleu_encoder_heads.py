@@ -1,7 +1,7 @@
 """BLEU by the number of retained encoder heads, the decoder frozen, with bootstrap intervals.
 
-Figure 7 of the paper. The control is the whole model trained as long without the penalty; intervals
-are those of the paired difference to it.
+Figure 7 of the paper. A control is the whole model trained as long and in the same way, without the
+penalty; intervals are those of the paired difference to it.
 """
 
 from collections import defaultdict
@@ -24,22 +24,31 @@ def name_of(point):
     return f"{point.record.get('criterion') or point.method}, {tuned}"
 
 
+def rate_of(point):
+    """Learning rate of the pruning, which with the penalty makes its recipe; 0 where not recorded."""
+    return (point.record.get("budget") or {}).get("lr") or 0
+
+
 def series(points, test="together"):
     """Name -> [(heads, BLEU, low, high)], most heads first: the paper's method, and every other way
     of choosing heads at its own. ``low`` and ``high`` are None where nothing was compared."""
     found = defaultdict(list)
+    rates = {rate_of(p) for p in points if p.gated}
     for point in points:
         if point.method in ("baseline", "control"):
             continue
+        name = name_of(point)
+        if point.gated and len(rates) > 1:
+            name += f", learning rate {rate_of(point):g}"
         bleu = point.scores[test]["bleu"]
         compared = point.against_control() if test == "together" else None
         low = high = None
         if compared:
             low = bleu - compared["difference"] + compared["low"]
             high = bleu - compared["difference"] + compared["high"]
-        found[name_of(point)].append((point.heads["enc_self"], bleu, low, high))
+        found[name].append((point.heads["enc_self"], bleu, low, high))
     return {name: sorted(values, key=lambda v: (-v[0], v[1])) for name, values in
-            sorted(found.items(), key=lambda item: (item[0] != GATES, item[0]))}
+            sorted(found.items(), key=lambda item: (not item[0].startswith(GATES), item[0]))}
 
 
 def panel(axes, points, test):
@@ -55,8 +64,9 @@ def panel(axes, points, test):
         if point.method in ("control", "baseline"):
             control = point.method == "control"
             bleu = point.scores[test]["bleu"]
+            name = f"trained on ({point.name})" if control else "as it came"
             axes.axhline(bleu, color="#555555", linewidth=0.9, linestyle="-" if control else ":",
-                         label=f"whole model, {'trained on' if control else 'as it came'} ({bleu:.2f})")
+                         label=f"whole model, {name}: {bleu:.2f}")
     axes.set_xlim(max(p.heads["enc_self"] for p in points) + 1, 0)
     axes.set_title("all test sets together" if test == "together" else f"{test} alone")
     axes.set_xlabel("retained encoder heads")

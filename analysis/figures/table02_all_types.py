@@ -1,7 +1,7 @@
 """BLEU with gates in all attentions: heads left per type, pruned model and from scratch.
 
-Table 2 of the paper; intervals are of the paired difference to the control, the whole model trained
-as long without the penalty.
+Table 2 of the paper; intervals are of paired differences. A control is the whole model trained as
+long and in the same way, without the penalty.
 """
 
 from analysis import files
@@ -14,17 +14,25 @@ def _difference(compared):
     return f"{compared['difference']:+.2f} ({compared['low']:+.2f} … {compared['high']:+.2f})"
 
 
+def title(point):
+    """What the table calls a model."""
+    names = {"baseline": "whole model, as it came", "control": f"whole model, trained on ({point.name})"}
+    return names.get(point.method, point.name)
+
+
 def rows(points):
     """Cells, a row a model: whole model and control first, then fewer and fewer heads."""
     scratch = {p.record.get("source"): p for p in points if p.method == "scratch"}
-    found = [["model", "enc-self", "dec-self", "dec-enc", "all", "BLEU", "difference to control", "from scratch"]]
+    found = [["model", "enc-self", "dec-self", "dec-enc", "all", "BLEU", "to its control", "to the model as it came",
+              "from scratch"]]
     first = [p for p in points if p.method in ("baseline", "control")]
-    for point in first + [p for p in points if p.gated]:
+    for point in sorted(first, key=lambda p: p.method) + [p for p in points if p.gated]:
         same = scratch.get(point.name)
         found.append([
-            {"baseline": "whole model, as it came", "control": "whole model, trained on"}.get(point.method, point.name),
+            title(point),
             *map(str, point.heads.values()), str(len(point.layout)), f"{point.bleu:.2f}",
-            _difference(point.against_control()), f"{same.bleu:.2f}" if same else "",
+            _difference(point.against_control()), _difference(point.compared.get("baseline")),
+            f"{same.bleu:.2f}" if same else "",
         ])
     return found
 

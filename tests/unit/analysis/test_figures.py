@@ -10,7 +10,8 @@ matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 
 from analysis import head_table, maps  # noqa: E402
-from analysis.figures import command, fig03_relative_positions, fig06_hard_concrete, inputs, style  # noqa: E402
+from analysis.figures import command, fig03_relative_positions, fig06_hard_concrete  # noqa: E402
+from analysis.figures import fig07_bleu_encoder_heads, inputs, style  # noqa: E402
 from analysis.roles import Function  # noqa: E402
 from fairseq_headprune import gates  # noqa: E402
 from tests.helpers.analysis_tables import ablation, sweep, write_maps, write_points  # noqa: E402
@@ -170,10 +171,19 @@ def test_figure_7_separates_models_that_were_scored_on_fewer_sentences(given):
     lines = {line.get_label(): line.get_xydata().tolist() for line in together.lines}
     assert lines["gates (L0)"] == [[17, 38.9], [4, 38.1]]
     assert not any("gradient" in name for name in lines)
-    assert any(name == "whole model, trained on (39.00)" for name in lines)
+    assert any(name == "whole model, trained on (enc-control): 39.00" for name in lines)
     assert together.get_xlim()[0] > together.get_xlim()[1]
     lines = {line.get_label(): line.get_xydata().tolist() for line in alone.lines}
     assert lines["gradient, one shot"] == [[17, 38.5]] and alone.get_title() == "a alone"
+
+
+def test_figure_7_draws_a_line_a_recipe(tmp_path):
+    records = sweep()
+    for record in records:
+        record["budget"] = {"lr": 0.0002 if record["name"] == "enc-l2" else 0.0007}
+    points = inputs.read_points(write_points(tmp_path, records))
+    found = fig07_bleu_encoder_heads.series(inputs.Inputs(points=points).sweep("enc"))
+    assert [len(found[f"gates (L0), learning rate {lr}"]) for lr in (0.0002, 0.0007)] == [1, 1]
 
 
 def test_figure_8_orders_heads_by_function_and_counts_several(given):
@@ -220,7 +230,7 @@ def test_table_1_names_the_best_head_and_table_2_the_model_from_scratch(given):
     two = command.draw("table02_all_types", given)["table02_all_types"]
     cells = [c.strip() for c in next(r for r in two.splitlines() if "all-l1" in r).strip("|").split("|")]
     assert cells[1:6] == ["14", "31", "30", "75", "38.70"] and cells[-1] == "36.50"
-    assert cells[6] == "-0.30 (-0.70 … +0.30)".replace("+0.30", "+0.10")
+    assert cells[6] == "-0.30 (-0.70 … +0.10)" and cells[7] == ""
 
 
 def test_what_is_missing_is_named(tmp_path):

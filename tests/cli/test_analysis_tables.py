@@ -1,0 +1,241 @@
+"""compare, ablate, figures, maps and report as a user runs them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from analysis import ablation_table
+from analysis.__main__ import main
+from analysis.sentence_loss import Scorer
+from fairseq_headprune.layout import Head
+from tests.helpers.analysis_tables import ablation, sweep, write_maps, write_points
+from tests.helpers.dumps import random_attention, write_dump
+from tests.helpers.heads_json import heads_json, write_heads_json
+
+
+def run(*arguments):
+    return main([str(a) for a in arguments])
+
+
+def refused(capsys, *arguments):
+    """The sentence of a refusal: status 2, one line, no traceback."""
+    with pytest.raises(SystemExit) as stop:
+        run(*arguments)
+    assert stop.value.code == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    return lines[0]
+
+
+# -- ablate ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def ablate(tiny, tmp_path):
+    def start(*more, out=tmp_path / "out"):
+        return run("ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "test", "--out", out,
+                   "--resamples", 100, *more)
+
+    return start
+
+
+def test_ablate_measures_every_head_and_some_bleu(ablate, tmp_path, capsys):
+    ablate("--bleu", "1", "--beam", "2")
+    data = ablation_table.read(tmp_path / "out" / "ablation.json")
+    off = ablation_table.by_head(data)
+    assert len(off) == 24 and len(ablation_table.by_head(data, "alone")) == 24
+    assert sum(r["kind"] == "layer" and r["head"] is None for r in data["records"]) == 6
+    for record in data["records"]:
+        assert record["low"] <= record["difference"] <= record["high"]
+        assert record["loss"] == pytest.approx(data["baseline"]["loss"] + record["difference"])
+    assert data["baseline"]["sentences"] == 24 and data["baseline"]["signature"].startswith("nrefs:1")
+    with_bleu = [head for head, r in off.items() if "bleu" in r]
+    assert with_bleu == [max(off, key=lambda h: abs(off[h]["difference"]))]
+    assert len(data["provenance"]["model"]["sha256"]) == 64 and data["provenance"]["layout"]["enc_self"]
+    rows = list(csv.DictReader(open(tmp_path / "out" / "ablation.csv")))
+    assert len(rows) == 54 and float(rows[0]["difference"]) == data["records"][0]["difference"]
+    assert "one head off: of 24" in capsys.readouterr().out
+    assert not (tmp_path / "out" / "ablation.partial.jsonl").exists()
+
+
+def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch):
+    original, calls = Scorer.losses, []
+
+    def stops(self, off=()):
+        calls.append(list(off))
+        if len(calls) == stop_at:
+            raise KeyboardInterrupt
+        return original(self, off)
+
+    monkeypatch.setattr(Scorer, "losses", stops)
+    stop_at = 6  # the whole model and four heads
+    with pytest.raises(KeyboardInterrupt):
+        ablate("--types", "enc-self", "--kinds", "without")
+    partial = tmp_path / "out" / "ablation.partial.jsonl"
+    assert not (tmp_path / "out" / "ablation.json").exists() and len(partial.read_text().splitlines()) == 5
+    with open(partial, "a") as file:
+        file.write('{"kind": "without", "type": "enc_')  # killed while it wrote
+    calls, stop_at = [], -1
+    ablate("--types", "enc-self", "--kinds", "without")
+    assert len(calls) == 1 + 4
+    assert len(ablation_table.by_head(ablation_table.read(tmp_path / "out" / "ablation.json"))) == 8
+    calls = []
+    ablate("--types", "enc-self", "--kinds", "without,layer")
+    assert [len(off) for off in calls] == [0, 4, 4]
+
+
+def test_ablate_refuses_what_makes_no_sense(ablate, tiny, tmp_path, capsys):
+    ablate("--types", "enc-self", "--kinds", "layer")
+    out = tmp_path / "out"
+    for more, words in (
+        (["--kinds", "off"], "--kinds off"),
+        (["--level", "1.5"], "--level must lie between 0 and 1"),
+        (["--sentences", "0"], "--sentences must be at least 1"),
+        (["--types", "enc"], "unknown attention type 'enc'"),
+        (["--sentences", "5"], "belongs to another model, data or options"),
+        (["--bleu", "enc-self:7:0"], "--bleu names enc-self:7:0, which the model does not have"),
+        (["--bleu", "1", "--kinds", "layer"], "--bleu switches single heads off"),
+        (["--bleu", "1", "--references", tmp_path / "none.txt"], "none.txt"),
+    ):
+        with pytest.raises(SystemExit):
+            ablate(*more, out=out)
+        assert words in capsys.readouterr().err
+    assert "does not exist" in refused(capsys, "ablate", tmp_path / "no.pt", "--data", tiny.data, "--out", out)
+    assert "--subset dev" in refused(capsys, "ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "dev", "--out", out)
+
+
+# -- figures -----------------------------------------------------------------------------
+
+
+def test_figures_draws_what_it_can_and_says_what_is_missing(tmp_path, capsys):
+    heads = write_heads_json(tmp_path / "roles")
+    run("figures", "--heads", f"demo={heads}", "--out", tmp_path / "out")
+    said = capsys.readouterr().out
+    assert "fig07_bleu_encoder_heads: left out, needs the points of a sweep (--points)" in said
+    assert "fig02_other_models: left out, needs a second heads.json" in said
+    for name in ("fig01a_heads", "fig01c_heads", "fig03_relative_positions", "fig06_hard_concrete"):
+        assert (tmp_path / "out" / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
+        assert (tmp_path / "out" / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
+    assert "# Table 1" in (tmp_path / "out" / "table01_dependency_scores.md").read_text()
+
+
+def test_figures_of_a_sweep_with_roles_beside_it(tmp_path, capsys):
+    points = sweep()
+    for record in points:
+        record["functions"] = None
+    removed = [("enc_self", layer, h) for layer, row in enumerate(points[4]["layout"]["enc_self"])
+               for h in range(8) if h not in row]
+    write_heads_json(tmp_path / "roles" / "enc-l2", removed=removed, functions={})
+    run("figures", "--points", write_points(tmp_path / "points", points), "--point-roles", tmp_path / "roles",
+        "--out", tmp_path / "out", "--only", "fig08,table02")
+    assert {p.name for p in (tmp_path / "out").iterdir()} == {
+        "fig08_retained_functions.png", "fig08_retained_functions.pdf", "table02_all_types.md"}
+    assert "all-l1" in (tmp_path / "out" / "table02_all_types.md").read_text()
+
+
+def test_figures_refuses_bad_tables(tmp_path, capsys):
+    out = tmp_path / "out"
+    bad = tmp_path / "bad.json"
+    for text, words in (
+        ("{", "is no JSON"), ("[]", "has no 'heads'"), ('{"heads": [{"type": "enc_self"}]}', "record 0 of 'heads' lacks 'layer'"),
+    ):
+        bad.write_text(text)
+        assert words in refused(capsys, "figures", "--heads", bad, "--out", out)
+    good = write_heads_json(tmp_path / "roles")
+    assert "cannot read a heads.json" in refused(capsys, "figures", "--heads", tmp_path / "no.json", "--out", out)
+    assert "two tables are called 'a'" in refused(capsys, "figures", "--heads", f"a={good}", "--heads", f"a={good}", "--out", out)
+    assert "--only fig42" in refused(capsys, "figures", "--heads", good, "--only", "fig42", "--out", out)
+    assert "needs the points" in refused(capsys, "figures", "--heads", good, "--only", "fig07", "--out", out)
+    assert "holds no JSON file of a sweep's point" in refused(capsys, "figures", "--points", tmp_path, "--out", out)
+    points = sweep()[:1]
+    points[0]["scores"] = {}
+    assert "has no scores.together.bleu" in refused(capsys, "figures", "--points", write_points(tmp_path / "p", points), "--out", out)
+    bad.write_text('{"sentences": [{}], "marked": [], "provenance": {}}')
+    assert "is not a file of `analysis maps`" in refused(capsys, "figures", "--maps", bad, "--out", out)
+    assert "is not a table of `analysis ablate`" in refused(capsys, "figures", "--ablation", bad, "--out", out)
+    assert not out.exists()
+
+
+# -- maps, report, compare ---------------------------------------------------------------
+
+
+@pytest.fixture
+def dump(tmp_path):
+    rng = np.random.default_rng(1)
+    words = [f"w{i}" for i in range(9)]
+    sentences = [{"source": words[:n], "attention": {"enc_self": random_attention(rng, 6, 8, n + 1, n + 1)}} for n in (2, 9, 8)]
+    return write_dump(tmp_path / "dump", sentences, heads=8)
+
+
+def test_maps_of_chosen_sentences_go_into_figure_and_page(dump, tmp_path, capsys):
+    from analysis import maps
+    from fairseq_headprune.dump import open_dump
+
+    out, heads = tmp_path / "maps.json", write_heads_json(tmp_path / "roles")
+    run("maps", dump, "--out", out, "--sentences", "2,1", "--heads", heads)
+    found = maps.read(out)
+    assert [s.id for s in found.sentences] == [2, 1] and found.marked == [Head("enc_self", 0, 0)]
+    stored = open_dump(dump)[1].attention["enc_self"][3, 5].astype(float)
+    np.testing.assert_allclose(found.sentences[1].map(Head("enc_self", 3, 5)), stored, atol=0.5 / 255 + 1e-3)
+    run("maps", dump, "--out", out, "--sentences", "1")
+    assert [s.id for s in maps.read(out).sentences] == [1]  # the first of a good length
+    (tmp_path / "ablation.json").write_text(json.dumps(ablation(heads_json())))
+    run("report", f"demo={heads}", "--maps", out, "--ablation", tmp_path / "ablation.json", "--out", tmp_path / "page.html")
+    assert "48 heads" in capsys.readouterr().out
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_maps_refuses_what_the_dump_lacks(dump, tmp_path, capsys):
+    out = tmp_path / "maps.json"
+    assert "has no dec-enc attention" in refused(capsys, "maps", dump, "--types", "dec-enc", "--out", out)
+    assert "the dump has no sentence 7" in refused(capsys, "maps", dump, "--sentences", "7,", "--out", out)
+    assert "write ids like 3,17" in refused(capsys, "maps", dump, "--sentences", "x", "--out", out)
+    assert "has no map of it" in refused(capsys, "maps", dump, "--mark", "enc-self:9:0", "--out", out)
+    assert not out.exists()
+
+
+def test_report_refuses_to_set_two_models_side_by_side(tmp_path, capsys):
+    heads = write_heads_json(tmp_path / "roles")
+    other = ablation(heads_json(), model={"file": "other.pt", "sha256": "b" * 64})
+    (tmp_path / "ablation.json").write_text(json.dumps(other))
+    said = refused(capsys, "report", heads, "--ablation", tmp_path / "ablation.json", "--out", tmp_path / "page.html")
+    assert "is of another model (sha256 bbbbbbbbbbbb)" in said
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_compare_writes_three_tables(dump, tmp_path, capsys):
+    one = write_heads_json(tmp_path / "one", seed=1)
+    two = write_heads_json(tmp_path / "two", seed=2)
+    run("compare", f"a={one}", f"b={two}", "--dumps", f"a={dump}", f"b={dump}", "--attention-weight", "1", "--out", tmp_path / "out")
+    data = json.loads((tmp_path / "out" / "compare.json").read_text())
+    matching = data["matchings"][0]
+    assert matching["shared_sentences"] == 3 and matching["matched"] == matching["same_number"] == 48
+    assert all(p["head"] == p["other"] and p["attention_similarity"] > 0.99 for p in matching["pairs"])
+    assert data["models"][0]["functions"]["positional"] == 2
+    rows = list(csv.DictReader(open(tmp_path / "out" / "compare.csv")))
+    assert len(rows) == 48 and rows[0]["functions"] == "rare words"
+    text = (tmp_path / "out" / "compare.md").read_text()
+    assert "48 of 48 heads matched by role and attention on 3 sentences" in text and text in capsys.readouterr().out
+
+
+def test_compare_with_a_pruned_model_leaves_heads_alone(tmp_path):
+    removed = [("enc_self", layer, h) for layer in range(6) for h in range(8) if (layer, h) not in ((0, 0), (0, 1))]
+    one = write_heads_json(tmp_path / "one")
+    few = write_heads_json(tmp_path / "few", removed=removed)
+    run("compare", one, few, "--out", tmp_path / "out")
+    matching = json.loads((tmp_path / "out" / "compare.json").read_text())["matchings"][0]
+    assert (matching["matched"], matching["unmatched"]) == (2, 46)
+    matched = {p["head"]: p["other"] for p in matching["pairs"] if p["other"]}
+    assert matched == {"enc-self:0:0": "enc-self:0:0", "enc-self:0:1": "enc-self:0:1"}
+
+
+def test_compare_refuses_bad_input(dump, tmp_path, capsys):
+    one, two = write_heads_json(tmp_path / "one"), write_heads_json(tmp_path / "two")
+    out = tmp_path / "out"
+    assert "at least two" in refused(capsys, "compare", one, "--out", out)
+    assert "--least must lie between" in refused(capsys, "compare", one, two, "--least", "2", "--out", out)
+    assert "no heads.json is called 'three'" in refused(capsys, "compare", one, two, "--dumps", f"three={dump}", "--out", out)
+    assert "--types dec-enc" in refused(capsys, "compare", one, two, "--types", "dec-enc", "--out", out)
+    assert not out.exists()
