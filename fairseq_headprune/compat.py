@@ -1,7 +1,9 @@
 """What the versions of torch and fairseq in use need: one function a fault, each with its reason."""
 
 import argparse
+import contextlib
 import functools
+import io
 import sys
 
 
@@ -142,8 +144,72 @@ def report_user_errors():
     sys.excepthook = hook
 
 
+def help_with_every_option():
+    """fairseq prints --help before it has added the options of model, task and criterion.
+
+    Parse without --help first, which adds them, then print.
+    """
+    from fairseq import options
+
+    original = options.parse_args_and_arch
+    if getattr(original, "helps_with_every_option", False):
+        return
+
+    @functools.wraps(original)
+    def parse_args_and_arch(parser, input_args=None, *args, **kwargs):
+        given = sys.argv[1:] if input_args is None else list(input_args)
+        rest = [word for word in given if word not in ("-h", "--help")]
+        if len(rest) == len(given):
+            return original(parser, input_args, *args, **kwargs)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                original(parser, rest, *args, **kwargs)
+        except SystemExit:
+            pass  # something required is missing, as it may be when help is asked for
+        parser.print_help()
+        raise SystemExit(0)
+
+    parse_args_and_arch.helps_with_every_option = True
+    options.parse_args_and_arch = parse_args_and_arch
+
+
+def torchrun_without_gpu():
+    """On a machine without GPUs fairseq does not see that torchrun started several workers.
+
+    Each would train alone and overwrite the others' checkpoints; told the number of workers, it
+    divides by the number of GPUs. Gloo and fairseq's own gradient reduction work on CPUs.
+    """
+    import os
+
+    import torch
+    from fairseq.distributed import utils as distributed
+
+    original = distributed.infer_init_method
+    if getattr(original, "knows_torchrun", False):
+        return
+
+    @functools.wraps(original)
+    def infer_init_method(cfg, force_distributed=False):
+        workers = int(os.environ.get("WORLD_SIZE", "1"))
+        launched = all(k in os.environ for k in ("MASTER_ADDR", "MASTER_PORT", "RANK"))
+        if torch.cuda.is_available() or cfg.distributed_init_method or not launched or workers == 1:
+            return original(cfg, force_distributed)
+        cfg.distributed_init_method = "env://"
+        cfg.distributed_world_size = workers
+        cfg.distributed_rank = int(os.environ["RANK"])
+        cfg.device_id = 0
+        cfg.distributed_no_spawn = True
+        cfg.distributed_backend = "gloo"
+        cfg.ddp_backend = "legacy_ddp"
+
+    infer_init_method.knows_torchrun = True
+    distributed.infer_init_method = infer_init_method
+
+
 def apply():
     """All of the above; safe to call twice."""
+    torchrun_without_gpu()
+    help_with_every_option()
     allow_fairseq_checkpoints()
     keep_every_sentence()
     report_user_errors()

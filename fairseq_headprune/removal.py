@@ -23,6 +23,7 @@ OUR_OPTIONS = sorted(
     - set(StockTransformerOptions.__dataclass_fields__)
 )
 STOCK_CRITERION = "label_smoothed_cross_entropy"
+HINT = "pass --user-dir fairseq_headprune to load this checkpoint"
 
 
 def head_rows(stored: Sequence[int], wanted: Sequence[int], head_dim: int) -> Tensor:
@@ -171,14 +172,14 @@ def _configuration(state: Dict[str, Any]) -> Dict[str, Any]:
 def _pruned_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Any]:
     config = _configuration(state)
     config["model"] = {
+        # a fairseq that does not know the architecture prints this, the first entry, as its error
+        HINT: "",
         **_flat_options(config["model"]),
         "_name": "pruned_transformer",
         "arch": "pruned_transformer",
         "gate_types": "none",
         "freeze": "none",
         "head_layout": layout.to_json(),
-        # fairseq prints the configuration when it does not know the architecture: this is the hint
-        "needs": "--user-dir fairseq_headprune",
     }
     return config
 
@@ -186,7 +187,7 @@ def _pruned_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str
 def _dense_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Any]:
     config = _configuration(state)
     options = _flat_options(config["model"])
-    options = {k: v for k, v in options.items() if k not in OUR_OPTIONS and k != "needs"}
+    options = {k: v for k, v in options.items() if k not in OUR_OPTIONS}
     config["model"] = {**options, "_name": "transformer", "arch": "transformer"}
     task = config.get("task")
     if isinstance(task, dict) and task.get("_name") == "translation_headprune":

@@ -182,3 +182,37 @@ def test_logged_scalars_are_sums_that_reduce_to_counts():
     assert math.isclose(values["expected_heads"], 24 * gates.p_open(torch.tensor(5.0)), rel_tol=1e-2)
     bits = values["l0_penalty"] / math.log(2)
     assert math.isclose(values["objective"], values["loss"] + bits, abs_tol=5e-3)
+
+
+def test_gates_keep_their_rate_under_fairseqs_half_precision_optimizer():
+    """On the CPU fairseq has the memory-efficient one only; the flat one is checked on a GPU."""
+    from fairseq.optim.fp16_optimizer import MemoryEfficientFP16Optimizer
+    from omegaconf import OmegaConf
+
+    import fairseq.tasks.translation  # noqa: F401  (registers the optimizers)
+
+    cfg = OmegaConf.create(
+        {
+            "common": {
+                "fp16": True, "bf16": False, "fp16_init_scale": 4, "fp16_scale_window": 100,
+                "fp16_scale_tolerance": 0.0, "min_loss_scale": 1e-4, "threshold_loss_scale": None,
+                "on_cpu_convert_precision": False, "fp16_adam_stats": False, "tpu": False,
+            },
+            "distributed_training": {"distributed_world_size": 1},
+            "optimization": {"update_freq": [1], "lr": [0.01]},
+            "optimizer": {
+                "_name": "adam", "lr": [0.01], "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8,
+                "weight_decay": 0.0, "use_old_adam": True, "fp16_adam_stats": False, "tpu": False,
+            },
+        }
+    )
+    model = gated(gate_lr_scale=20.0).half().train()
+    optimizer = MemoryEfficientFP16Optimizer.build_optimizer(cfg, list(model.parameters()))
+    (sample,) = samples([range(8)])
+    loss, size, _ = criterion(l0_lambda=0.5)(model, sample)
+    optimizer.backward(loss / size)
+    optimizer.step()
+    gate = model.encoder.layers[0].self_attn.gates
+    assert gate.log_a.dtype == torch.float32
+    # Adam's first step is the rate itself: 0.01 * 20
+    torch.testing.assert_close(gate.log_a, torch.full((4,), 2.0 - 0.2), atol=5e-3, rtol=0)

@@ -1,0 +1,333 @@
+"""The pruning path through fairseq's own command lines, on a tiny model."""
+
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+
+import pytest
+import torch
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq_cli import validate as validate_cli
+
+from fairseq_headprune import checkpoints
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import HeadLayout
+from tests.conftest import ROOT
+from tests.helpers import command_lines
+from tests.helpers.command_lines import TINY, USER_DIR
+
+L0 = ["--criterion", "label_smoothed_cross_entropy_l0", "--label-smoothing", "0.1"]
+LAYOUT = {
+    "enc_self": [[0, 3], []],
+    "dec_self": [[], [1]],
+    "dec_enc": [[0, 1, 2], [3]],
+}
+
+
+def training_arguments(data, save_dir, *more, arch="gated_transformer", lr="0.005"):
+    args = [data, "--arch", arch, *TINY, "--optimizer", "adam", "--lr", lr, "--seed", "1"]
+    args += ["--max-tokens", "600", "--save-dir", save_dir, "--valid-subset", "test", "--cpu"]
+    args += ["--no-epoch-checkpoints", "--log-format", "none", *USER_DIR]
+    if "--criterion" not in more:
+        args += L0
+    return [str(a) for a in (*args, *more)]
+
+
+def train(data, save_dir, *more, **kwargs):
+    command_lines.train(*training_arguments(data, save_dir, *more, **kwargs))
+    return save_dir / "checkpoint_last.pt"
+
+
+def script(name, *args):
+    """Run one of scripts/ in this process."""
+    main = runpy.run_path(str(ROOT / "scripts" / name))["main"]
+    return main([str(a) for a in args])
+
+
+def hypotheses(data, path, *more):
+    """Sentence number -> translation."""
+    out = command_lines.generate(
+        data, "--path", path, "--gen-subset", "test", "--beam", "5", "--max-len-b", "12",
+        "--cpu", "--max-sentences", "7", *USER_DIR, *more,
+    )
+    rows = [line.split("\t") for line in out.splitlines() if line.startswith("H-")]
+    return {int(row[0][2:]): row[2] for row in rows}
+
+
+def valid_loss(data, path, caplog):
+    parser = options.get_validation_parser()
+    args = [data, "--path", path, "--valid-subset", "test", "--cpu", "--task", "translation"]
+    args += ["--max-sentences", "5", "--log-format", "json", *USER_DIR]
+    parsed = options.parse_args_and_arch(parser, [str(a) for a in args])
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        validate_cli.main(convert_namespace_to_omegaconf(parsed))
+    messages = [str(r.message) for r in caplog.records if re.search(r'nll_loss"', str(r.message))]
+    return float(json.loads(messages[-1])["test_nll_loss"])
+
+
+@pytest.fixture(scope="module")
+def pruned(tiny, tmp_path_factory):
+    """A gated model with some heads closed, as it comes out of training."""
+    out = tmp_path_factory.mktemp("gated")
+    return train(
+        tiny.data, out, "--finetune-from-model", tiny.checkpoint, "--l0-target-heads", "9",
+        "--max-update", "12",
+    )
+
+
+def test_options_are_listed(capsys):
+    for arch in ("gated_transformer", "pruned_transformer", "gated_transformer_voita"):
+        parser = options.get_training_parser()
+        with pytest.raises(SystemExit):
+            options.parse_args_and_arch(parser, [*USER_DIR, "--arch", arch, *L0, "--help"])
+        text = capsys.readouterr().out
+        for name in ("--gate-types", "--gate-lr-scale", "--freeze", "--head-layout", "--l0-lambda",
+                     "--l0-target-heads", "--encoder-layers", "--share-all-embeddings"):
+            assert name in text, name
+
+
+@pytest.mark.parametrize(
+    "arch, expected",
+    [
+        ("gated_transformer", dict(encoder_embed_dim=512, decoder_ffn_embed_dim=2048, dropout=0.1, gate_types="all", encoder_normalize_before=False)),
+        ("pruned_transformer", dict(encoder_layers=6, gate_types="none")),
+        ("gated_transformer_iwslt_de_en", dict(encoder_ffn_embed_dim=1024, decoder_attention_heads=4)),
+        ("gated_transformer_wmt_en_de", dict(encoder_ffn_embed_dim=2048, decoder_attention_heads=8)),
+        ("gated_transformer_voita", dict(encoder_normalize_before=True, attention_dropout=0.1, decoder_layers=6, decoder_embed_dim=512)),
+    ],
+)
+def test_named_architectures_set_their_defaults(arch, expected):
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["data", *USER_DIR, "--arch", arch])
+    model = convert_namespace_to_omegaconf(args).model
+    assert {k: model[k] for k in expected} == expected
+
+
+def test_stock_defaults_are_stock():
+    from fairseq.models.transformer.transformer_legacy import base_architecture
+    from argparse import Namespace
+
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, ["data", *USER_DIR, "--arch", "gated_transformer"])
+    ours = convert_namespace_to_omegaconf(args).model
+    stock = Namespace()
+    base_architecture(stock)
+    for name, value in vars(stock).items():
+        assert ours[name] == value or (not ours[name] and not value), name
+
+
+def test_a_fresh_gated_model_validates_and_translates_like_its_baseline(tiny, tmp_path, caplog):
+    start = train(tiny.data, tmp_path / "start", "--finetune-from-model", tiny.checkpoint,
+                  "--l0-lambda", "0.1", "--max-update", "1", lr="0.0")
+    assert abs(valid_loss(tiny.data, start, caplog) - valid_loss(tiny.data, tiny.checkpoint, caplog)) < 2e-3
+    translations = hypotheses(tiny.data, start)
+    assert translations == hypotheses(tiny.data, tiny.checkpoint) and len(translations) == 24
+    layout = checkpoints.open_layout(checkpoints.load_checkpoint(start))
+    assert layout == HeadLayout.full(2, 4, 2, 4)
+
+
+def test_gated_removed_and_dense_checkpoints_translate_the_same(tiny, pruned, tmp_path, capsys):
+    layout = checkpoints.open_layout(checkpoints.load_checkpoint(pruned))
+    assert len(layout) == 9
+    expected = hypotheses(tiny.data, pruned)
+    script("remove_heads.py", pruned, tmp_path / "small.pt")
+    script("remove_heads.py", pruned, tmp_path / "dense.pt", "--dense")
+    script("remove_heads.py", pruned, tmp_path / "half.pt", "--fp16")
+    assert hypotheses(tiny.data, tmp_path / "small.pt") == expected
+    assert hypotheses(tiny.data, tmp_path / "dense.pt") == expected
+    assert len(hypotheses(tiny.data, tmp_path / "half.pt")) == 24
+    together = f"{tmp_path / 'small.pt'}:{pruned}"
+    assert hypotheses(tiny.data, together) == expected
+    capsys.readouterr()
+    script("head_layout.py", tmp_path / "small.pt", "--json")
+    assert HeadLayout.from_json(capsys.readouterr().out) == layout
+    lines = command_lines.interactive(
+        ["one two", "three four five"], tiny.data, "--path", tmp_path / "small.pt", "--cpu",
+        "--source-lang", "src", "--target-lang", "tgt", *USER_DIR,
+    )
+    assert sum(line.startswith("H-") for line in lines.splitlines()) == 2
+
+
+def test_plain_fairseq_loads_a_dense_checkpoint(tiny, pruned, tmp_path):
+    script("remove_heads.py", pruned, tmp_path / "dense.pt", "--dense")
+    run = subprocess.run(
+        [sys.executable, "-m", "fairseq_cli.generate", str(tiny.data), "--path",
+         str(tmp_path / "dense.pt"), "--gen-subset", "test", "--cpu", "--max-len-b", "12",
+         "--required-batch-size-multiple", "1"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+    rows = [line.split("\t") for line in run.stdout.splitlines() if line.startswith("H-")]
+    assert {int(r[0][2:]): r[2] for r in rows} == hypotheses(tiny.data, pruned)
+
+
+def test_without_the_user_dir_the_message_names_it(tiny, pruned, tmp_path):
+    script("remove_heads.py", pruned, tmp_path / "small.pt")
+    run = subprocess.run(
+        [sys.executable, "-m", "fairseq_cli.generate", str(tiny.data), "--path",
+         str(tmp_path / "small.pt"), "--gen-subset", "test", "--cpu"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )
+    assert run.returncode != 0 and "--user-dir fairseq_headprune" in run.stderr
+
+
+def test_a_removed_model_is_finetuned_and_pruned_again(tiny, pruned, tmp_path):
+    script("remove_heads.py", pruned, tmp_path / "small.pt")
+    before = checkpoints.existing_layout(checkpoints.load_checkpoint(tmp_path / "small.pt"))
+    tuned = train(tiny.data, tmp_path / "tuned", "--finetune-from-model", tmp_path / "small.pt",
+                  "--max-update", "2", "--criterion", "label_smoothed_cross_entropy",
+                  arch="pruned_transformer")
+    state = checkpoints.load_checkpoint(tuned)
+    assert checkpoints.existing_layout(state) == before and not checkpoints.log_alphas(state)
+    wanted = len(before) - 2
+    again = train(tiny.data, tmp_path / "again", "--finetune-from-model", tmp_path / "small.pt",
+                  "--max-update", "8", "--l0-target-heads", str(wanted))
+    state = checkpoints.load_checkpoint(again)
+    assert checkpoints.existing_layout(state) == before
+    assert len(checkpoints.open_layout(state)) == wanted
+    script("remove_heads.py", again, tmp_path / "smaller.pt")
+    assert len(hypotheses(tiny.data, tmp_path / "smaller.pt")) == 24
+
+
+def test_a_layout_file_is_copied_into_the_checkpoint(tiny, tmp_path):
+    path = tmp_path / "layout.json"
+    path.write_text(json.dumps(LAYOUT))
+    last = train(tiny.data, tmp_path / "scratch", "--head-layout", path, "--gate-types", "none",
+                 "--max-update", "2")
+    path.unlink()
+    state = checkpoints.load_checkpoint(last)
+    assert checkpoints.existing_layout(state) == HeadLayout.from_dict(LAYOUT)
+    assert len(hypotheses(tiny.data, last)) == 24
+
+
+def parameters(path):
+    return torch.load(path, weights_only=True)["model"]
+
+
+def test_frozen_parts_stay_bit_identical_over_save_and_resume(tiny, tmp_path):
+    args = ["--finetune-from-model", tiny.checkpoint, "--freeze", "decoder", "--gate-types",
+            "enc-self", "--l0-lambda", "0.1", "--weight-decay", "0.1"]
+    train(tiny.data, tmp_path / "run", *args, "--max-update", "3")
+    last = train(tiny.data, tmp_path / "run", *args, "--max-update", "6")
+    before, after = parameters(tiny.checkpoint), parameters(last)
+    for name, value in before.items():
+        same = torch.equal(value, after[name])
+        if name.startswith("decoder.") and not name.endswith("_float_tensor"):
+            assert same, name
+        if name.startswith("encoder.layers") and name.endswith("fc1.weight"):
+            assert not same, name
+
+
+def test_resumed_training_equals_training_in_one_go(tiny, tmp_path):
+    args = ["--finetune-from-model", tiny.checkpoint, "--l0-target-heads", "9"]
+    whole = train(tiny.data, tmp_path / "whole", *args, "--max-update", "8")
+    train(tiny.data, tmp_path / "parts", *args, "--max-update", "4")
+    parts = train(tiny.data, tmp_path / "parts", *args, "--max-update", "8")
+    one, two = parameters(whole), parameters(parts)
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], atol=1e-6, rtol=1e-5, msg=name)
+
+
+@pytest.fixture(scope="module")
+def one_batch(tmp_path_factory):
+    """Data whose training set is 32 sentences."""
+    root = tmp_path_factory.mktemp("one")
+    command_lines.number_corpus(root, {"train": 32, "test": 8})
+    command_lines.preprocess(
+        *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"),
+        *("--trainpref", root / "train", "--testpref", root / "test", "--destdir", root / "bin"),
+    )
+    return root / "bin"
+
+
+def gates_after_one_step(data, out, sentences, update_freq, workers):
+    args = training_arguments(
+        data, out, "--l0-lambda", "0.05", "--max-sentences", str(sentences), "--update-freq",
+        str(update_freq), "--max-update", "1", "--optimizer", "sgd", "--dropout", "0",
+        "--disable-validation", "--gate-lr-scale", "1", "--gate-init", "0.3", lr="1.0",
+    )
+    program = str(ROOT / "tests" / "helpers" / "fixed_noise_train.py")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    if workers > 1:
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone",
+                  f"--nproc_per_node={workers}", program, *args]
+    else:
+        launch = [sys.executable, program, *args]
+    run = subprocess.run(launch, capture_output=True, text=True, env=env, cwd=ROOT)
+    assert run.returncode == 0, run.stderr[-3000:]
+    state = checkpoints.load_checkpoint(out / "checkpoint_last.pt")
+    return torch.cat([v for _, v in sorted(checkpoints.log_alphas(state).items())])
+
+
+def test_the_gates_gradient_does_not_depend_on_workers_or_accumulation(one_batch, tmp_path):
+    """One SGD step of rate 1 from the same start: 1 x 1, 1 worker x 4 batches, 2 workers x 2."""
+    whole = gates_after_one_step(one_batch, tmp_path / "a", 32, 1, 1)
+    assert (whole - 0.3).abs().max() > 1e-3
+    for name, sentences, freq, workers in (("b", 8, 4, 1), ("c", 8, 2, 2)):
+        split = gates_after_one_step(one_batch, tmp_path / name, sentences, freq, workers)
+        torch.testing.assert_close(split, whole, atol=1e-5, rtol=0)
+
+
+def test_hydra(tiny, tmp_path):
+    run = subprocess.run(
+        [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(ROOT / "scripts" / "config"),
+         "--config-name", "head_pruning", f"common.user_dir={ROOT / 'fairseq_headprune'}", f"task.data={tiny.data}",
+         f"checkpoint.finetune_from_model={tiny.checkpoint}", f"checkpoint.save_dir={tmp_path / 'out'}",
+         "dataset.max_tokens=600", "dataset.valid_subset=test", "optimization.max_update=2", "common.cpu=true",
+         *(f"model.{stack}_{name}" for stack in ("encoder", "decoder") for name in
+           ("layers=2", "embed_dim=16", "ffn_embed_dim=32", "attention_heads=4")),
+         "+model.max_source_positions=32", "+model.max_target_positions=32",
+         f"hydra.run.dir={tmp_path / 'hydra'}"],
+        capture_output=True, text=True, cwd=tmp_path,
+    )
+    assert run.returncode == 0, run.stderr[-3000:]
+    last = tmp_path / "out" / "checkpoint_last.pt"
+    assert len(checkpoints.log_alphas(checkpoints.load_checkpoint(last))) == 6
+    assert len(hypotheses(tiny.data, last)) == 24
+
+
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--gate-types", "enc-self,encoder"], "--gate-types"),
+        (["--gate-stretch-low", "0.1"], "--gate-stretch-low"),
+        (["--freeze", "everything"], "--freeze"),
+        (["--head-layout", "missing.json"], "missing.json"),
+        (["--head-layout", '{"enc_self": [[0, 9], []], "dec_self": [[], []], "dec_enc": [[0], [0]]}'], "enc-self:0:9"),
+        (["--l0-target-heads", "25"], "asks for 25 heads"),
+        (["--quant-noise-pq", "0.1"], "--quant-noise-pq"),
+        (["--cross-self-attention"], "--cross-self-attention"),
+    ],
+)
+def test_bad_options_are_refused_by_name(tiny, tmp_path, more, message):
+    with pytest.raises(UserError, match=message):
+        train(tiny.data, tmp_path / "bad", "--max-update", "1", *more)
+
+
+def test_a_bad_option_ends_fairseq_train_with_one_sentence_and_status_2(tiny, tmp_path):
+    args = training_arguments(tiny.data, tmp_path / "bad", "--gate-types", "encoder")
+    run = subprocess.run([sys.executable, "-m", "fairseq_cli.train", *args], capture_output=True, text=True)
+    assert run.returncode == 2 and "Traceback" not in run.stderr
+    assert run.stderr.strip().splitlines()[-1].startswith("error: --gate-types: unknown attention type")
+
+
+def test_scripts_refuse_with_status_2(tiny, pruned, tmp_path, capsys):
+    out = tmp_path / "out.pt"
+    out.write_text("here")
+    for args, word in (
+        ([pruned, out], "exists already"),
+        ([tmp_path / "none.pt", tmp_path / "x.pt"], "does not exist"),
+        ([tiny.checkpoint, tmp_path / "x.pt", "--keep", "3"], "has none"),
+        ([tiny.checkpoint, tmp_path / "x.pt", "--layout", '{"enc_self": []}'], "exactly the keys"),
+    ):
+        with pytest.raises(SystemExit) as caught:
+            script("remove_heads.py", *args)
+        assert caught.value.code == 2
+        message = capsys.readouterr().err
+        assert word in message and message.count("\n") == 1
+    assert out.read_text() == "here" and os.listdir(tmp_path) == ["out.pt"]
