@@ -1,1 +1,3 @@
 """Registered tasks."""
+
+from fairseq_headprune.tasks import translation_headprune  # noqa: F401

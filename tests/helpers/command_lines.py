@@ -1,6 +1,7 @@
 """fairseq's command lines, run inside the test process: a new process takes seconds to import."""
 
 import contextlib
+import copy
 import gc
 import io
 import random
@@ -9,10 +10,12 @@ from pathlib import Path
 from typing import Sequence
 
 from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_cli import generate as generate_cli
 from fairseq_cli import interactive as interactive_cli
 from fairseq_cli import preprocess as preprocess_cli
 from fairseq_cli import train as train_cli
+from omegaconf import OmegaConf
 
 import fairseq_headprune
 
@@ -29,25 +32,41 @@ def train(*args: str) -> None:
     """fairseq-train."""
     parser = options.get_training_parser()
     parsed = options.parse_args_and_arch(parser, [str(a) for a in args])
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-
     train_cli.main(convert_namespace_to_omegaconf(parsed))
+
+
+_configurations = {}
+
+
+def configuration(parser, args: Sequence[str]):
+    """The configuration that fairseq makes of these arguments.
+
+    fairseq needs a second for it, so that one is kept per task and its values are replaced.
+    """
+    parsed = options.parse_args_and_arch(parser, [str(a) for a in args])
+    key = (parsed.task, hasattr(parsed, "buffer_size"))
+    if key not in _configurations:
+        _configurations[key] = convert_namespace_to_omegaconf(parsed)
+    cfg = copy.deepcopy(_configurations[key])
+    for group in cfg:
+        for name in cfg[group] if OmegaConf.is_dict(cfg[group]) else ():
+            if hasattr(parsed, name):
+                cfg[group][name] = getattr(parsed, name)
+    return cfg
 
 
 def generate(*args: str) -> str:
     """fairseq-generate; what it prints on standard output, log lines left out."""
-    parser = options.get_generation_parser()
-    parsed = options.parse_args_and_arch(parser, [str(a) for a in args])
-    return _printed(lambda: generate_cli.main(parsed))
+    cfg = configuration(options.get_generation_parser(), args)
+    return _printed(lambda: generate_cli.main(cfg))
 
 
 def interactive(lines: Sequence[str], *args: str) -> str:
     """fairseq-interactive on these lines; what it prints on standard output."""
-    parser = options.get_interactive_generation_parser()
-    parsed = options.parse_args_and_arch(parser, [str(a) for a in args])
+    cfg = configuration(options.get_interactive_generation_parser(), args)
     stdin, sys.stdin = sys.stdin, io.StringIO("".join(line + "\n" for line in lines))
     try:
-        return _printed(lambda: interactive_cli.main(parsed))
+        return _printed(lambda: interactive_cli.main(cfg))
     finally:
         sys.stdin = stdin
 

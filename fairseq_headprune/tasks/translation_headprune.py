@@ -1,0 +1,282 @@
+"""``--task translation_headprune``: translation whose generation also records attention and relevance.
+
+fairseq-generate and fairseq-interactive print results themselves and tell a task little. What is
+needed from them is taken at the places they call: ``prepare_for_inference_`` of the model has the
+whole configuration, ``filter_indices_by_size`` the data set before it is batched, ``build_generator``
+and ``inference_step`` the rest; and the run is over when they let go of the generator.
+"""
+
+import weakref
+import zlib
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Dict, List, Optional
+
+import numpy as np
+from fairseq.data import LanguagePairDataset
+from fairseq.tasks import register_task
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_headprune.checkpoints import plain
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.generator import RecordingGenerator
+from fairseq_headprune.lrp import ATTENTION_MODES, RULES
+from fairseq_headprune.record_options import STARTS, RecordOptions
+from fairseq_headprune.run_record import RunRecord, model_identity, say
+
+
+@dataclass
+class TranslationHeadpruneConfig(TranslationConfig):
+    head_relevance: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "relevance of every head for each generated token, by layer-wise relevance "
+            f"propagation with this rule: {', '.join(RULES)}; fairseq-interactive prints R- lines, "
+            "fairseq-generate a table of averages"
+        },
+    )
+    relevance_start: str = field(
+        default="top1",
+        metadata={
+            "help": "whose logit is explained: the model's first choice at each step as in the "
+            f"paper, or the token that was emitted ({', '.join(STARTS)})"
+        },
+    )
+    relevance_attention: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "let relevance through queries, keys and values, or through values alone with "
+            f"attention weights as constants ({', '.join(ATTENTION_MODES)}); by default the first "
+            "that the rule is defined for"
+        },
+    )
+    relevance_table: Optional[str] = field(
+        default=None,
+        metadata={"help": "write the averaged head relevance to this JSON file"},
+    )
+    dump_attention: Optional[str] = field(
+        default=None,
+        metadata={
+            "help": "write the attention of every head, and relevance with --head-relevance, to "
+            "this directory; the same command continues it after an interruption"
+        },
+    )
+    dump_types: str = field(
+        default="all",
+        metadata={
+            "help": "whose attention to dump: enc-self, dec-self, dec-enc, comma-separated, all, "
+            "or none for relevance alone"
+        },
+    )
+
+
+class NumberedLines(LanguagePairDataset):
+    """Lines of interactive input that know their numbers since the start of the program."""
+
+    def __init__(self, *args, first: int, numbers: deque, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.first = first
+        self.numbers = numbers
+
+    def collater(self, samples, pad_to_length=None):
+        batch = super().collater(samples, pad_to_length)
+        self.numbers.append(batch["id"] + self.first)
+        return batch
+
+
+class FollowedByLines(list):
+    """Hypotheses of one sentence; whoever goes through a slice of them, as fairseq's programs do to
+    print them, prints ``lines`` after the first."""
+
+    def __init__(self, hypotheses: List[Dict[str, Any]], lines: List[str]):
+        super().__init__(hypotheses)
+        self.lines = lines
+
+    def __getitem__(self, item):
+        picked = super().__getitem__(item)
+        return self._followed(picked) if isinstance(item, slice) else picked
+
+    def _followed(self, hypotheses):
+        for number, hypothesis in enumerate(hypotheses):
+            yield hypothesis
+            if number == 0:
+                print("\n".join(self.lines))
+
+
+@register_task("translation_headprune", dataclass=TranslationHeadpruneConfig)
+class TranslationHeadpruneTask(TranslationTask):
+    """Translation; with ``--head-relevance`` or ``--dump-attention`` the best hypothesis of each
+    sentence (the reference with ``--score-reference``) is recorded after fairseq has found it.
+
+    Training and validation are those of ``translation``.
+    """
+
+    def __init__(self, cfg, src_dict, tgt_dict):
+        super().__init__(cfg, src_dict, tgt_dict)
+        self.record_options = RecordOptions.of(cfg)
+        self.record: Optional[RunRecord] = None
+        self._run = None  # configuration of fairseq-generate or fairseq-interactive
+        self._models: List[Any] = []
+        self._lines = 0
+        self._numbers: deque = deque()
+
+    # -- before generation ------------------------------------------------------------
+
+    def build_model(self, cfg, from_checkpoint=False):
+        model = super().build_model(cfg, from_checkpoint)
+        if from_checkpoint and self.record_options.active:
+            self._notice_inference(model)
+        return model
+
+    def _notice_inference(self, model):
+        original = model.prepare_for_inference_
+
+        def prepare_for_inference_(cfg):
+            del model.prepare_for_inference_
+            original(cfg)
+            self._run = cfg
+            self._models.append(model)
+            if len(self._models) > 1:
+                raise UserError(
+                    "--path names several models: relevance and attention are of one model, so "
+                    "give one checkpoint"
+                )
+            if cfg.generation.retain_dropout:
+                raise UserError(
+                    "--retain-dropout makes every pass another model: relevance and attention "
+                    "need generation without it"
+                )
+
+        model.prepare_for_inference_ = prepare_for_inference_
+
+    def filter_indices_by_size(
+        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
+    ):
+        """As fairseq; sentences that the dump has are left out, and overlong lines of
+        fairseq-interactive are skipped and counted instead of ending the program."""
+        interactive = isinstance(dataset, NumberedLines)
+        first = dataset.first if interactive else 0
+        kept = super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs or interactive
+        )
+        if interactive and len(kept) < len(indices):
+            lost = sorted(first + int(i) for i in set(np.asarray(indices)) - set(np.asarray(kept)))
+            say(f"skipped, longer than the model takes: lines {', '.join(map(str, lost))}")
+            if self.record:
+                self.record.overlong += lost
+        if self._run is None:
+            return kept
+        record = self._open_record()
+        if not interactive:
+            record.expect(*_lengths(dataset, kept))
+        missing = [i for i in kept if not record.done(first + int(i), dataset.src[i])]
+        if not interactive and not missing:
+            record.close(show_table=True)
+            say(f"{self.record_options.dump} is complete: nothing is left to do")
+            raise SystemExit(0)
+        return np.array(missing, dtype=np.int64)
+
+    def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None):
+        first, self._lines = self._lines, self._lines + len(src_lengths)
+        return NumberedLines(
+            src_tokens,
+            src_lengths,
+            self.source_dictionary,
+            tgt_dict=self.target_dictionary,
+            constraints=constraints,
+            first=first,
+            numbers=self._numbers,
+        )
+
+    def build_generator(self, models, args, *rest, **more):
+        generator = super().build_generator(models, args, *rest, **more)
+        if self._run is None:
+            return generator
+        record = self._open_record()
+        if self._interactive:
+            record.expect_lines()
+        generator = RecordingGenerator(
+            generator, models[0], record, self.tgt_dict.pad(), self.tgt_dict.eos()
+        )
+        # Neither program says when it is done, but both let go of the generator (often not before
+        # the interpreter ends, since frames survive in the tracebacks of caught exceptions).
+        weakref.finalize(generator, record.close, show_table=not self._interactive)
+        return generator
+
+    # -- generation ---------------------------------------------------------------------
+
+    def inference_step(self, generator, models, sample, prefix_tokens=None, constraints=None):
+        recording = isinstance(generator, RecordingGenerator)
+        interactive = recording and "id" not in sample
+        if interactive:
+            sample = dict(sample, id=self._numbers.popleft())
+        hypotheses = super().inference_step(generator, models, sample, prefix_tokens, constraints)
+        if interactive and self.record_options.rules:
+            return [
+                self._followed(id, candidates)
+                for id, candidates in zip(sample["id"].tolist(), hypotheses)
+            ]
+        return hypotheses
+
+    def _followed(self, id, candidates):
+        if "head_relevance" not in candidates[0]:
+            return candidates
+        lines = self.record.relevance_lines(id, candidates[0]["head_relevance"])
+        return FollowedByLines(candidates, lines)
+
+    # -- what the run is ----------------------------------------------------------------
+
+    @property
+    def _interactive(self) -> bool:
+        # no data set was loaded: sentences come from the input
+        return not self.datasets
+
+    def _open_record(self) -> RunRecord:
+        if self.record is None:
+            subset = self._run.dataset.gen_subset
+            dataset = None if self._interactive else self.dataset(subset)
+            self.record = RunRecord(
+                self.record_options,
+                self._models[0],
+                (self.source_dictionary, self.target_dictionary),
+                model_identity(self._run.common_eval.path),
+                self._describe_data(dataset),
+                self._describe_options(),
+            )
+        return self.record
+
+    def _describe_data(self, dataset) -> Dict[str, Any]:
+        data = {"source_lang": self.cfg.source_lang, "target_lang": self.cfg.target_lang}
+        if self._interactive:
+            return {**data, "input": self._run.interactive.input}
+        sizes = np.ascontiguousarray(dataset.sizes, dtype=np.int64)
+        return {
+            **data,
+            "path": self.cfg.data,
+            "subset": self._run.dataset.gen_subset,
+            "sentences": len(sizes),
+            # data that was binarised anew under the old name is another corpus
+            "lengths_crc32": zlib.crc32(sizes.tobytes()),
+        }
+
+    def _describe_options(self) -> Dict[str, Any]:
+        run = self._run
+        options = {
+            "generation": plain(run.generation),
+            "model_overrides": run.common_eval.model_overrides,
+            "fp16": bool(run.common.fp16),
+        }
+        if run.generation.sampling:
+            options["seed"] = run.common.seed
+        if self._interactive:
+            options.update(tokenizer=plain(run.tokenizer), bpe=plain(run.bpe))
+        return options
+
+
+def _lengths(dataset, indices):
+    """(source, target) lengths of these sentences, EOS counted."""
+    source = np.asarray(dataset.src_sizes)[indices]
+    if dataset.tgt_sizes is None:
+        # before translating, a translation is taken to be as long as its source
+        return source, source
+    return source, np.asarray(dataset.tgt_sizes)[indices]
