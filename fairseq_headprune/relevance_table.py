@@ -16,17 +16,22 @@ from fairseq_headprune.lrp import Average
 class RelevanceTable:
     """Mean over all steps of relevance normalised over the heads of each layer.
 
-    Steps that are not finite somewhere are left out and counted.
+    Steps that are not finite somewhere are left out and counted. Of the signed epsilon rule the
+    mean of magnitudes is kept too: shares of both signs cancel in the mean, which may be near 0 for
+    a head that matters at every step.
     """
 
     def __init__(self, layout: HeadLayout):
         self.layout = layout
         self.sentences = 0
         self.average = Average()
+        self._magnitude = Average()
 
     def add(self, relevance: Mapping[str, np.ndarray]) -> None:
         """One sentence: type -> ``[steps, layers, heads]``, not normalised."""
-        self.average.add({t: torch.tensor(relevance[t])[:, None] for t in ATTENTION_TYPES})
+        steps = {t: torch.tensor(relevance[t])[:, None] for t in ATTENTION_TYPES}
+        self.average.add(steps)
+        self._magnitude.add({t: value.abs() for t, value in steps.items()})
         self.sentences += 1
 
     @property
@@ -37,6 +42,10 @@ class RelevanceTable:
     def rows(self) -> Dict[str, np.ndarray]:
         """Type -> ``[layers, heads]``, absolute values of a layer adding up to at most 1."""
         return {t: self.average[t].numpy() for t in self.average.table()}
+
+    def magnitudes(self) -> Dict[str, np.ndarray]:
+        """The same for absolute values; equal to `rows` for rules without negative relevance."""
+        return {t: self._magnitude[t].numpy() for t in self._magnitude.table()}
 
     def lines(self, name: str) -> List[str]:
         """``<name>TABenc-selfTABlayerTABshare of head 0 share of head 1 ...``, a line a layer.
@@ -85,6 +94,7 @@ class RelevanceTable:
             },
             "layout": self.layout.to_dict(),
             "relevance": {t: rows.tolist() for t, rows in self.rows().items()},
+            "magnitude": {t: rows.tolist() for t, rows in self.magnitudes().items()},
         }
 
 

@@ -52,6 +52,16 @@ def test_steps_that_are_not_finite_are_counted_and_left_out():
     assert table.to_dict({})["counts"]["steps_left_out"] == 1
 
 
+def test_magnitudes_do_not_cancel():
+    table = RelevanceTable(LAYOUT)
+    one = relevance(2, 0)
+    one["dec_self"][:, 0] = [[1, 0, -3], [-1, 0, 3]]
+    table.add(one)
+    np.testing.assert_allclose(table.rows()["dec_self"], [[0, 0, 0]])
+    np.testing.assert_allclose(table.magnitudes()["dec_self"], [[0.25, 0, 0.75]])
+    np.testing.assert_allclose(table.magnitudes()["enc_self"], table.rows()["enc_self"])
+
+
 def test_lines_and_text_mark_heads_that_do_not_exist():
     table = RelevanceTable(LAYOUT)
     one = relevance(1, 0)

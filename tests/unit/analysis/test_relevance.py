@@ -1,0 +1,101 @@
+"""Comparison of relevance rules: ranks, dominance, and files that are something else."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import spearmanr
+
+from analysis import relevance
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout
+
+LAYOUT = HeadLayout(
+    enc_self=((0, 1, 2), (1, 2)), dec_self=((0, 1, 2), ()), dec_enc=((0, 2), (0, 1, 2))
+)
+
+
+def saved(path, rule="z-plus", seed=0, sha="ab", **shares):
+    rng = np.random.default_rng(seed)
+    grids = {}
+    for type in ATTENTION_TYPES:
+        grid = rng.random((2, 3)) * LAYOUT.masks(dict.fromkeys(ATTENTION_TYPES, 3))[type]
+        total = grid.sum(1, keepdims=True)
+        grids[type] = (grid / np.where(total, total, 1)).tolist()
+    grids.update(shares)
+    data = {
+        "provenance": {
+            "model": {"file": "m.pt", "sha256": sha},
+            "data": {"subset": "valid"},
+            "options": {"relevance": {"rule": rule}},
+        },
+        "counts": {"sentences": 3, "steps": 9, "steps_left_out": 0},
+        "layout": LAYOUT.to_dict(),
+        "relevance": grids,
+        "magnitude": grids,
+    }
+    path.write_text(json.dumps(data))
+    return path
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
+def test_spearman_is_scipys(pairs):
+    a, b = zip(*pairs)
+    if len(set(a)) > 1 and len(set(b)) > 1:
+        assert relevance.spearman(a, b) == pytest.approx(spearmanr(a, b).statistic)
+    else:
+        assert relevance.spearman(a, b) is None
+
+
+def test_a_rule_agrees_with_itself_and_with_its_mirror_not_at_all(tmp_path):
+    one = relevance.read(saved(tmp_path / "a.json"))
+    for row in relevance.agreement(one, one).values():
+        assert row["all"] == pytest.approx(1) and row["mean"] == pytest.approx(1)
+        assert row["same_top"] == row["of"]
+    # layers with one head or none have no order
+    assert [relevance.agreement(one, one)[t]["of"] for t in ATTENTION_TYPES] == [2, 1, 2]
+    mirror = relevance.RelevanceTable(
+        "x", one.provenance, one.counts, LAYOUT, {t: 1 - one.shares[t] for t in ATTENTION_TYPES}
+    )
+    for row in relevance.agreement(one, mirror).values():
+        assert row["mean"] == pytest.approx(-1) and row["same_top"] == 0
+
+
+def test_dominance_of_known_layers(tmp_path):
+    shares = [[0.5, 0.25, 0.25], [0.0, 1.0, 0.0]]
+    table = relevance.read(saved(tmp_path / "a.json", enc_self=shares))
+    first, second = relevance.dominance(table)["enc_self"]
+    assert first["first"] == 0.5 and first["two"] == 0.75 and first["uniform"] == 1 / 3
+    assert first["effective"] == pytest.approx(2**1.5)
+    assert (second["heads"], second["first"], second["effective"]) == (2, 1, 1)
+    assert [row["layer"] for row in relevance.dominance(table)["dec_self"]] == [0]
+    assert str(relevance.top_heads(table, "enc_self")[0]) == "enc-self:1:1"
+
+
+def test_tables_of_different_models_are_not_compared(tmp_path):
+    tables = [
+        relevance.read(saved(tmp_path / "a.json")),
+        relevance.read(saved(tmp_path / "b.json", rule="epsilon", seed=1, sha="cd")),
+    ]
+    with pytest.raises(UserError, match="different model"):
+        relevance.compare(tables)
+    (tmp_path / "c.json").write_text('{"heads": []}')
+    with pytest.raises(UserError, match="is not a table of"):
+        relevance.read(tmp_path / "c.json")
+
+
+def test_the_script_draws_every_type_of_every_rule(tmp_path, capsys):
+    from scripts import relevance_maps
+
+    paths = [
+        str(saved(tmp_path / f"{rule}.json", rule=rule, seed=n))
+        for n, rule in enumerate(("alpha-beta", "epsilon"))
+    ]
+    relevance_maps.main([*paths, "--out", str(tmp_path / "out")])
+    names = {path.name for path in (tmp_path / "out").glob("*.png")}
+    assert len(names) == 6 and "epsilon_dec-enc.png" in names
+    comparison = json.loads((tmp_path / "out" / "agreement.json").read_text())
+    assert comparison["agreement"][0]["rules"] == ["alpha-beta", "epsilon"]
+    assert (tmp_path / "out" / "agreement.md").read_text() == capsys.readouterr().out
