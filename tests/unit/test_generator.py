@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_headprune.errors import UserError
@@ -18,6 +18,7 @@ from tests.helpers.small_models import dictionary, small_transformer
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=12)
 
 
+@settings(deadline=None)
 @given(LENGTHS, st.integers(1, 20), st.integers(1, 100_000))
 def test_groups_keep_the_order_and_the_limit(lengths, heads, cells):
     source, target = [s for s, _ in lengths], [t for _, t in lengths]

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
@@ -40,6 +40,7 @@ def saved(path, rule="z-plus", seed=0, sha="ab", **shares):
     return path
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=2, max_size=12))
 def test_spearman_is_scipys(pairs):
     a, b = zip(*pairs)
