@@ -67,6 +67,8 @@ def parse(argv):
     add("--threads", type=int, default=1, help="CPU threads of each command (default: 1)")
     add("--suffix", default="", help="end of the names of points, to keep several recipes in one folder")
     add("--only", default="", help="make only these points of the grid, separated by commas")
+    add("--no-table", action="store_true", help="do not compare yet: for all but the last of several sweeps "
+        "into one folder")
     add("--dry-run", action="store_true", help="list the points and stop")
     return parser.parse_args(argv)
 
@@ -112,6 +114,8 @@ def main(argv=None):
         return
     devices = split(args.devices, ",") or [""] * args.jobs
     run.run_sweep(sweep, grid, devices)
+    if args.no_table:
+        return
     print(pareto.compare(args.out, args.results))
     if args.figures:
         draw_figures(args.results, args.figures)

@@ -97,6 +97,9 @@ def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("
             except UserError as problem:
                 print(f"[{point.name}] {problem}", flush=True)
                 error = error or problem
+            except BaseException:  # an interrupted sweep does not start its other points
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     if error:
         raise error
     return done
@@ -212,12 +215,14 @@ def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, 
 def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str, List[Any]]:
     """``hypotheses`` and ``references`` of one set, detokenised, and ``source_lengths`` in words."""
     output, data = f"generate.{test.name}.out", test.data or sweep.data
+    sentences = scoring.sentences_in(data, test.subset)
     steps.command(f"generate.{test.name}", commands.translate(
         model, data, test.subset, sweep.beam, sweep.generate_tokens), output)
     references = scoring.read_lines(test.references) if test.references else None
+    if references and len(references) != sentences:
+        raise UserError(f"{test.references} has {len(references)} lines, the set {test.name} has {sentences} sentences")
     text = (steps.folder / output).read_text(encoding="utf-8")
-    expected = len(references) if references else None
-    parsed = scoring.parse_generate(text, str(steps.folder / output), expected)
+    parsed = scoring.parse_generate(text, str(steps.folder / output), sentences)
     return {
         "hypotheses": scoring.detokenize(parsed.hypotheses, sweep.target_lang),
         "references": references or scoring.detokenize(parsed.references, sweep.target_lang),

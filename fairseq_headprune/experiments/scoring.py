@@ -56,6 +56,15 @@ def parse_generate(text: str, name: str = "fairseq-generate's output", expected:
     return Translations(ordered("S"), ordered("T"), ordered("H"))
 
 
+def sentences_in(data: str, subset: str) -> int:
+    """Sentences of a subset of a folder of binarised data; UserError when there is no such subset."""
+    from fairseq.data.data_utils import load_indexed_dataset
+
+    for index in sorted(Path(data).glob(f"{subset}.*-*.*.idx")):
+        return len(load_indexed_dataset(str(index.with_suffix("")), default="mmap"))
+    raise UserError(f"there is no subset '{subset}' in {data}")
+
+
 def detokenize(lines: Sequence[str], language: str) -> List[str]:
     """Moses tokens (escaped, hyphens split as @-@) to plain text."""
     from sacremoses import MosesDetokenizer

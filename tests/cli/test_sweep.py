@@ -138,6 +138,8 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     (["--keep", "3", "--keep-from", "nowhere", "--lambdas", "none"], "needs nowhere, which is neither"),
     (["--test", "x"], "cannot read --test 'x'"),
     (["--test", "x=test:/no/file"], "/no/file of --test x do not exist"),
+    (["--lambdas", "none", "--only", "baseline", "--test", "x=nosuch"], "there is no subset 'nosuch'"),
+    (["--figures", "figures"], "--figures needs --results"),
     (["--criteria", "luck", "--counts", "3", "--only", "enc-luck-3"], "unknown criterion 'luck'"),
 ])
 def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, more, message):
@@ -145,7 +147,16 @@ def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, mor
         sweep_script.main(arguments(tiny, tmp_path / "runs", *more))
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
-    assert not in_process["ran"]
+    assert not [c for c in in_process["ran"] if "nosuch" in c or c[0].endswith("fairseq-train")]
+
+
+def test_lines_of_references_are_counted(tiny, tmp_path, capsys, in_process):
+    short = tmp_path / "short.txt"
+    short.write_text("one\n" * 23)
+    with pytest.raises(SystemExit):
+        sweep_script.main(arguments(tiny, tmp_path / "runs", "--lambdas", "none", "--only", "baseline",
+                                    "--test", f"short=test:{short}"))
+    assert "short.txt has 23 lines, the set short has 24 sentences" in capsys.readouterr().err
 
 
 def test_a_failed_command_is_named_with_its_log(tmp_path):
