@@ -1,0 +1,33 @@
+"""scripts/compare_checkpoints.py on a tiny model."""
+
+import json
+import runpy
+
+import pytest
+
+from tests.conftest import ROOT
+
+main = runpy.run_path(str(ROOT / "scripts" / "compare_checkpoints.py"))["main"]
+
+
+def test_two_checkpoints_translate_every_sentence(tiny, tmp_path, capsys):
+    out = tmp_path / "numbers.json"
+    main([f"a={tiny.checkpoint}", f"b={tiny.checkpoint}", "--data", str(tiny.data), "--json", str(out)])
+    table = capsys.readouterr().out
+    rows = json.loads(out.read_text())["rows"]
+    assert [r["sentences"] for r in rows] == [24, 24] and "24 sentences" in table
+    assert rows[0]["bleu"] == rows[1]["bleu"] and rows[0]["times"]["median"] == 1.0
+    assert rows[0]["heads"] == {"enc_self": 8, "dec_self": 8, "dec_enc": 8}
+
+
+@pytest.mark.parametrize("words, message", [(["only-a-path.pt"], "NAME=FILE"), (["a=none.pt"], "none.pt")])
+def test_bad_input(tiny, words, message, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--data", str(tiny.data)])
+    assert caught.value.code == 2 and message in capsys.readouterr().err
+
+
+def test_unknown_set_is_named(tiny, capsys):
+    with pytest.raises(SystemExit):
+        main([f"a={tiny.checkpoint}", "--data", str(tiny.data), "--gen-subset", "dev"])
+    assert "no 'dev' set" in capsys.readouterr().err
