@@ -103,6 +103,17 @@ def layer_table(results: Mapping[str, Result]) -> str:
     return markdown(["model", "enc, layers 0 to 5", "dec", "dec-enc"], lines)
 
 
+def encoder_heads_table(results: Mapping[str, Result], most: int = 15) -> str:
+    """Which encoder heads (layer:head) are left, of models that have at most ``most`` of them."""
+    lines = []
+    for row in pareto.rows(list(results.values())):
+        r = row["result"]
+        if 0 < r["heads"]["enc_self"] <= most:
+            names = [f"{i}:{h}" for i, layer in enumerate(r["layout"]["enc_self"]) for h in layer]
+            lines.append([r["name"], " ".join(names)])
+    return markdown(["model", "encoder heads"], lines)
+
+
 def gates_table(results: Mapping[str, Result]) -> str:
     """How decided the gates were when the heads were removed."""
     lines = []
@@ -169,6 +180,7 @@ TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
     "elsewhere": elsewhere_table,
     "functions": functions_table,
     "layers": layer_table,
+    "encoder-heads": encoder_heads_table,
     "gates": gates_table,
     "provenance": provenance_table,
 }

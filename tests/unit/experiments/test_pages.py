@@ -47,6 +47,7 @@ PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
     ("functions", "| model | encoder heads | none | rare words |"),
     ("functions", "| enc-l0.01 | 2 | 1 | 1 |"),
     ("layers", "| enc-l0.01 | 2 | 2 | 2 |"),
+    ("encoder-heads", "| enc-l0.01 | 0:0 0:1 |"),
     ("gates", "| enc-l0.01 | 0.01 | enc-self | 2 | 1 | 3 | 4 |"),
     ("provenance", "| machine | cpus 2 | all models |"),
 ])
