@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fairseq.modules import MultiheadAttention
 from fairseq_headprune.gates import HeadGates
+from fairseq_headprune.inference_layout import stack_biases, stack_weights, store_by_columns
 
 
 class HeadAttention(MultiheadAttention):
@@ -84,17 +85,14 @@ class HeadAttention(MultiheadAttention):
         if self.gates is not None:
             self._keep(self.open_heads())
             self.gates = None
-        if self.num_heads == 0:
+        store_by_columns(self.q_proj, self.out_proj)
+        if self.num_heads == 0 or self.kdim != self.vdim:
             return
+        stacked = [self.k_proj, self.v_proj]
         if self.self_attention:
-            parts = [self.q_proj, self.k_proj, self.v_proj]
-        else:
-            parts = [self.k_proj, self.v_proj]
-            if self.kdim != self.vdim:
-                return
-        self.packed_weight = torch.cat([p.weight.detach() for p in parts])
-        if parts[0].bias is not None:
-            self.packed_bias = torch.cat([p.bias.detach() for p in parts])
+            stacked = [self.q_proj] + stacked
+        self.packed_weight = stack_weights(stacked)
+        self.packed_bias = stack_biases(stacked)
 
     # -- forward --------------------------------------------------------------------
 
@@ -241,7 +239,7 @@ class HeadAttention(MultiheadAttention):
             if old_k is not None and old_v is not None:
                 k = torch.cat([old_k, k], dim=2)
                 v = torch.cat([old_v, v], dim=2)
-                key_padding_mask = MultiheadAttention._append_prev_key_padding_mask(
+                key_padding_mask = self._append_prev_key_padding_mask(
                     key_padding_mask, old_mask, k.size(0), k.size(2), False
                 )
         elif old_k is not None and old_v is not None:

@@ -137,8 +137,7 @@ class HeadGates(nn.Module):
         log_a = raw + (raw * (self.lr_scale.to(raw.dtype) - 1.0)).detach()
         if not torch.jit.is_scripting():
             if log_a.requires_grad:
-                value = log_a.detach()
-                log_a.register_hook(lambda gradient: _stay_within_limit(value, gradient))
+                _limit_gradient(log_a)
         return log_a
 
     def forward(self) -> Tensor:
@@ -165,6 +164,12 @@ class HeadGates(nn.Module):
                 state_dict[prefix + "scaled_log_a"] = (weight.float() * ratio).to(weight.dtype)
                 state_dict[key] = self.lr_scale.detach().clone().cpu()
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+def _limit_gradient(log_a: Tensor) -> None:
+    """Apply ``_stay_within_limit`` on the way back; apart, since TorchScript reads no lambda."""
+    value = log_a.detach()
+    log_a.register_hook(lambda gradient: _stay_within_limit(value, gradient))
 
 
 def _stay_within_limit(log_a: Tensor, gradient: Tensor) -> Tensor:

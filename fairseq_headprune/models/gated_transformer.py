@@ -1,10 +1,11 @@
 """``--arch gated_transformer``: fairseq's Transformer with our attention in every layer."""
 
 import logging
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import torch
-from torch import Tensor
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
@@ -17,12 +18,16 @@ from fairseq.modules.transformer_layer import (
     TransformerDecoderLayerBase,
     TransformerEncoderLayerBase,
 )
-from fairseq_headprune import freezing
+from fairseq_headprune import decoder_step, freezing
+from fairseq_headprune.inference_layout import by_columns, store_by_columns
 from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
 from fairseq_headprune.models.layout_source import embed_layout, find_layout
 from fairseq_headprune.models.plan import make_plan
 
 logger = logging.getLogger(__name__)
+
+SEARCH = "headprune.search"
+"""Key of a search's state among the incremental state of a decoder."""
 
 
 class HeadEncoderLayer(TransformerEncoderLayerBase):
@@ -36,6 +41,10 @@ class HeadEncoderLayer(TransformerEncoderLayerBase):
             dropout=cfg.attention_dropout,
             self_attention=True,
         )
+
+    def make_generation_fast_(self, **kwargs):
+        """Called once by fairseq before generation."""
+        store_by_columns(self.fc1, self.fc2)
 
 
 class HeadDecoderLayer(TransformerDecoderLayerBase):
@@ -61,6 +70,11 @@ class HeadDecoderLayer(TransformerDecoderLayerBase):
             dropout=cfg.attention_dropout,
             encoder_decoder_attention=True,
         )
+
+    def make_generation_fast_(self, need_attn: bool = False, **kwargs):
+        """As fairseq's, and the feed-forward weights are laid out for few rows."""
+        self.need_attn = need_attn
+        store_by_columns(self.fc1, self.fc2)
 
 
 class HeadEncoder(TransformerEncoderBase):
@@ -109,10 +123,82 @@ class HeadEncoder(TransformerEncoderBase):
 
 
 class HeadDecoder(TransformerDecoderBase):
-    """fairseq's decoder with our layers."""
+    """fairseq's decoder with our layers, and a shorter way through them in beam search."""
+
+    def __init__(
+        self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
+    ):
+        super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
+        self.register_buffer("output_weight", None, persistent=False)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(HeadDecoderLayer(cfg, no_encoder_attn), cfg)
+
+    def make_generation_fast_(self, **kwargs):
+        """Called once by fairseq before generation: a copy of the output projection, which is
+        usually the table of embeddings too, is stored as products with few rows want it."""
+        if self.adaptive_softmax is None and type(self.output_projection) is nn.Linear:
+            if self.output_projection.bias is None:
+                self.output_weight = by_columns(self.output_projection.weight)
+
+    def extract_features(
+        self,
+        prev_output_tokens,
+        encoder_out: Optional[Dict[str, List[Tensor]]],
+        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        full_context_alignment: bool = False,
+        alignment_layer: Optional[int] = None,
+        alignment_heads: Optional[int] = None,
+    ):
+        """As fairseq's; a step of a search that began at its first token takes the shorter way."""
+        if not torch.jit.is_scripting():
+            if incremental_state is not None and alignment_layer is None and alignment_heads is None:
+                search = self._search(incremental_state, encoder_out, prev_output_tokens)
+                if search is not None:
+                    x, attention = decoder_step.advance(self, search, prev_output_tokens)
+                    return x, {"attn": [attention], "inner_states": [x]}
+        return self.extract_features_scriptable(
+            prev_output_tokens,
+            encoder_out,
+            incremental_state,
+            full_context_alignment,
+            alignment_layer,
+            alignment_heads,
+        )
+
+    def output_layer(self, features):
+        """Project features to the vocabulary size."""
+        weight = self.output_weight
+        if weight is not None:
+            return F.linear(features, weight)
+        if self.adaptive_softmax is None:
+            return self.output_projection(features)
+        return features
+
+    @torch.jit.unused
+    def _search(self, incremental_state, encoder_out, tokens):
+        """The search that this state belongs to, begun if this is its first token; or None."""
+        search = incremental_state.get(SEARCH)
+        if search is None:
+            fresh = not incremental_state and not self.training and tokens.size(1) == 1
+            if fresh and encoder_out is not None and decoder_step.can_step(self):
+                search = decoder_step.start(self, encoder_out, tokens.size(0))
+                incremental_state[SEARCH] = search
+        return search
+
+    def reorder_incremental_state_scripting(
+        self, incremental_state: Dict[str, Dict[str, Optional[Tensor]]], new_order: Tensor
+    ):
+        """As fairseq's: follow the beams."""
+        if not torch.jit.is_scripting():
+            if SEARCH in incremental_state:
+                incremental_state[SEARCH].reorder(new_order)
+                return
+        for module in self.modules():
+            if hasattr(module, "reorder_incremental_state"):
+                result = module.reorder_incremental_state(incremental_state, new_order)
+                if result is not None:
+                    incremental_state = result
 
 
 def wrap_layer(layer, cfg):
