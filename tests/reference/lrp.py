@@ -5,6 +5,9 @@ Everything is numpy in float64. ``Layer rules`` below are dictionaries of functi
 down the network is written once.
 """
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 import torch
 from fairseq_headprune.projections import projections
@@ -22,12 +25,10 @@ def array(tensor):
 def shares_alpha_beta(z):
     """z[j, i] -> share[j, i]: half for positive, half for negative contributions."""
     share = np.zeros_like(z)
-    for j in range(z.shape[0]):
-        positive = sum(max(value, 0.0) for value in z[j])
-        negative = sum(min(value, 0.0) for value in z[j])
-        for i in range(z.shape[1]):
-            share[j, i] = 0.5 * max(z[j, i], 0.0) / (positive + E21)
-            share[j, i] += 0.5 * min(z[j, i], 0.0) / (negative - E21)
+    for j, inputs in enumerate(z):
+        positive, negative = inputs[inputs > 0], inputs[inputs < 0]
+        share[j, inputs > 0] = 0.5 * positive / (positive.sum() + E21)
+        share[j, inputs < 0] = 0.5 * negative / (negative.sum() - E21)
     return share
 
 
@@ -75,18 +76,14 @@ def add_alpha_beta(R, x, u):
 def attention_alpha_beta(R, heads, mode):
     """R and the result per head: lists of [T, d] arrays."""
     back = []
-    for R_k, (q, k, v, mask) in zip(R, heads):
-        z, sizes = [], []
-        jacobians = torch.autograd.functional.jacobian(
-            lambda q, k, v: attend(q, k, v, mask).flatten(), tuple(map(torch.from_numpy, (q, k, v)))
-        )
-        for name, x, J in zip("qkv", (q, k, v), jacobians):
-            J = J.numpy().reshape(R_k.size, x.size)
-            z.append(J * x.ravel() if name == "v" or mode == "full" else 0 * J)
-            sizes.append(x.size)
+    for R_k, head in zip(R, heads):
+        z = []
+        for x, J in zip(head.inputs, head.jacobians):
+            constant = mode == "values" and x is not head.v
+            z.append(0 * J if constant else J * x.ravel())
         flat = give_alpha_beta(R_k.ravel(), np.concatenate(z, axis=1))
-        q_, k_, v_ = np.split(flat, np.cumsum(sizes)[:-1])
-        back.append([q_.reshape(q.shape), k_.reshape(k.shape), v_.reshape(v.shape)])
+        parts = np.split(flat, np.cumsum([x.size for x in head.inputs])[:-1])
+        back.append([part.reshape(x.shape) for part, x in zip(parts, head.inputs)])
     whole = rescale(
         np.concatenate([r.ravel() for r in R]), *[p for parts in back for p in parts], eps=E21
     )
@@ -126,9 +123,9 @@ def add_z_plus(R, x, u):
 
 def attention_z_plus(R, heads, mode):
     back = []
-    for R_k, (q, k, v, mask) in zip(R, heads):
-        q, k, v = (torch.from_numpy(x + E19).requires_grad_() for x in (q, k, v))
-        o = attend(q, k, v, mask)
+    for R_k, head in zip(R, heads):
+        q, k, v = (torch.from_numpy(x + E19).requires_grad_() for x in head.inputs)
+        o = attend(q, k, v, head.mask)
         S = torch.from_numpy(R_k) / o.detach()
         grads = torch.autograd.grad((S * o).sum(), (q, k, v))
         parts = [(x * g).detach().numpy() for x, g in zip((q, k, v), grads)]
@@ -162,8 +159,9 @@ def make_epsilon(eps):
 
     def attention(R, heads, mode):
         back = []
-        for R_k, (q, k, v, mask) in zip(R, heads):
-            A = weights(*map(torch.from_numpy, (q, k)), mask).numpy()
+        for R_k, head in zip(R, heads):
+            q, k, v = head.inputs
+            A = weights(torch.from_numpy(q), torch.from_numpy(k), head.mask).numpy()
             R_v = np.zeros_like(v)
             for i in range(len(q)):
                 for c in range(v.shape[1]):
@@ -215,6 +213,29 @@ def layer_norm(x, module):
     c = x - x.mean(-1, keepdims=True)
     v = (c**2).mean(-1, keepdims=True)
     return array(module.weight) * c / np.sqrt(v + module.eps) + array(module.bias)
+
+
+@dataclass
+class OneHead:
+    """q [queries, d], k and v [keys, d], and what each query may not see [queries, keys]."""
+
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    mask: np.ndarray
+
+    @property
+    def inputs(self):
+        return self.q, self.k, self.v
+
+    @cached_property
+    def jacobians(self):
+        """d output / d (q, k, v), each [queries * d, size of the input]."""
+        found = torch.autograd.functional.jacobian(
+            lambda q, k, v: attend(q, k, v, self.mask).flatten(),
+            tuple(map(torch.from_numpy, self.inputs)),
+        )
+        return [J.flatten(1).numpy() for J in found]
 
 
 class Walk:
@@ -293,10 +314,10 @@ class Walk:
             mask = np.triu(np.ones_like(mask), 1)
         d = p.head_dim
         heads = [
-            tuple(y[:, i * d : (i + 1) * d].copy() for y in (q, k, v)) + (mask,)
+            OneHead(*(y[:, i * d : (i + 1) * d].copy() for y in (q, k, v)), mask)
             for i in range(len(p.heads))
         ]
-        parts = [attend(*map(torch.from_numpy, h[:3]), mask).numpy() for h in heads]
+        parts = [attend(*map(torch.from_numpy, h.inputs), mask).numpy() for h in heads]
         concat = np.concatenate(parts, axis=1) if parts else np.zeros((len(x), 0))
         u = project(concat, p.out_weight, p.out_bias)
         return ("attention", x, memory, heads, concat, p, key, number), u
