@@ -34,7 +34,7 @@ class Bootstrap:
 
     def __init__(self, groups: int, resamples: int = 1000, level: float = 0.95, seed: int = 1):
         self.level = level
-        equal = np.full(max(groups, 1), 1 / max(groups, 1))
+        equal = np.full(groups, 1 / groups)
         draws = np.random.default_rng(seed).multinomial(groups, equal, size=resamples)
         self._weights = draws.astype(np.float64)
 

@@ -38,11 +38,13 @@ def merge_words(
     pieces = np.diff(first, axis=1)  # of each word, 0 behind the last
     first = first[:, :-1]
 
-    # One row for every piece of the attending words.
+    # A row for the first piece of every attending word, then one for every further piece.
     queries = pieces[sentence, word]
-    begin = np.cumsum(queries) - queries
-    row_sentence = np.repeat(sentence, queries)
-    row_token = np.repeat(first[sentence, word] - begin, queries) + np.arange(queries.sum())
+    further = [np.flatnonzero(queries > piece) for piece in range(1, queries.max(initial=1))]
+    row = np.concatenate([np.arange(len(word)), *further])
+    piece = np.repeat(np.arange(len(further) + 1), [len(word), *map(len, further)])
+    row_sentence = sentence[row]
+    row_token = first[row_sentence, word[row]] + piece
 
     key_token = first[row_sentence].T
     key_pieces = pieces[row_sentence].T
@@ -54,12 +56,10 @@ def merge_words(
             by_query[row_token[rows], key_token[words, rows] + piece, row_sentence[rows]]
         )
 
-    if len(row_token) == len(word):
-        return merged
-    result = merged[:, begin]
-    for piece in range(1, queries.max(initial=1)):
-        rows = np.flatnonzero(queries > piece)
-        result[:, rows] += merged[:, begin[rows] + piece]
-    several = queries > 1
-    result[:, several] /= queries[several, None].astype(np.float32)
+    result, done = merged[:, : len(word)], len(word)
+    for rows in further:
+        result[:, rows] += merged[:, done : done + len(rows)]
+        done += len(rows)
+    if further:
+        result[:, further[0]] /= queries[further[0], None].astype(np.float32)
     return result

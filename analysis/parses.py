@@ -6,6 +6,7 @@ broken. `conllu` writes the files that Stanza's parses are kept in (stanza_parse
 """
 
 import gzip
+import mmap
 import re
 import tempfile
 import zlib
@@ -17,6 +18,7 @@ from typing import List, NamedTuple, Sequence
 from fairseq_headprune.errors import UserError
 
 _NUMBERS = tuple(str(number) for number in range(1, 1001))
+_BLOCK = 1 << 20
 _OTHER_ID = re.compile(r"(\d+)(?:-(\d+)|\.\d+)")
 
 
@@ -50,8 +52,9 @@ def parse_block(text: str, source: str, first_line: int) -> Parse:
     """
     lines = text.rstrip("\n").split("\n")
     size = len(lines)
-    if all(line.count("\t") == 9 for line in lines):
-        names, surface, _, _, _, _, heads, labels, _, _ = zip(*[line.split("\t") for line in lines])
+    columns = list(zip(*[line.split("\t") for line in lines]))
+    if len(columns) == 10 and text.count("\t") == 9 * size:
+        names, surface, _, _, _, _, heads, labels, _, _ = columns
         if names == _NUMBERS[:size] and all(map(str.isdecimal, heads)):
             heads = [int(head) - 1 for head in heads]
             if max(heads) < size and not any(map(eq, heads, range(size))):
@@ -155,6 +158,7 @@ class ConlluFile:
         try:
             self._file = _plain(self.path)
             self._index()
+            self._bytes = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
         except (OSError, EOFError, zlib.error) as error:
             why = getattr(error, "strerror", None) or error
             raise UserError(f"cannot read the parses {path}: {why}") from None
@@ -164,7 +168,7 @@ class ConlluFile:
     def _index(self):
         offset, line, rest, block = 0, 1, b"", b"-"
         while block:
-            block = self._file.read(1 << 20)
+            block = self._file.read(_BLOCK)
             # Sentences end with an empty line; the last one is given one in case it lacks it.
             *parts, rest = (rest + (block or b"\n\n")).split(b"\n\n")
             for part in parts:
@@ -196,8 +200,7 @@ class ConlluFile:
 
     def __getitem__(self, number: int) -> Parse:
         """Sentence ``number``, counted from 0."""
-        self._file.seek(self._starts[number])
-        block = self._file.read(self._ends[number] - self._starts[number])
+        block = self._bytes[self._starts[number] : self._ends[number]]
         try:
             text = block.decode("utf-8")
         except UnicodeDecodeError:
@@ -208,4 +211,5 @@ class ConlluFile:
 
     def close(self):
         """Close the file."""
+        self._bytes.close()
         self._file.close()

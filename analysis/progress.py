@@ -3,6 +3,7 @@
 import json
 import os
 import time
+import zipfile
 from pathlib import Path
 from typing import Dict, Mapping, Optional
 
@@ -33,7 +34,7 @@ class Checkpoint:
                     name: {key: saved[f"{name}.{key}"] for key in tally.arrays()}
                     for name, tally in tallies.items()
                 }
-        except (OSError, ValueError, KeyError, EOFError):
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None
         for name, tally in tallies.items():
             tally.restore(arrays[name])

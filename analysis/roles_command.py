@@ -24,6 +24,8 @@ ENOUGH = 200
 """Sentences after which an unfit file of parses or frequencies is refused without reading on."""
 MAX_UNKNOWN = 0.1
 """Share of tokens that a frequency file may lack before it is another model's."""
+LISTING = "unaligned.partial.jsonl"
+"""Where unaligned sentences wait for the end of the pass."""
 LISTED = 100
 """Unaligned sentences that heads.json lists; unaligned.tsv has them all."""
 
@@ -36,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     trees.add_argument("--conllu", metavar="FILE", help="dependency trees of the dump's source text, "
                        "CoNLL-U, plain or .gz, sentence i for sentence i (for syntactic heads)")  # fmt: skip
     trees.add_argument("--stanza", metavar="DIR", help="parse the dump's words with the Stanza models "
-                       "in DIR, offline; kept as DIR/trees.conllu in the output directory")  # fmt: skip
+                       "in DIR, offline; the trees are kept as trees.conllu in the output directory")  # fmt: skip
     parser.add_argument("--stanza-lang", metavar="LANG", default="en", help="language of the models (default: en)")
     parser.add_argument("--frequencies", metavar="DICT", help="how often each source token occurs in "
                         "training, lines 'token count', e.g. the model's dict.en.txt (for rare-word heads)")  # fmt: skip
@@ -93,6 +95,10 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on from where it was", file=sys.stderr)
         return 130
+    except UserError:
+        checkpoint.remove()
+        (out / LISTING).unlink(missing_ok=True)
+        raise
     provenance["counts"] = dict(analysis.counts)
     provenance["unaligned"] = unaligned[:LISTED]
     content = {"provenance": provenance}
@@ -184,7 +190,7 @@ def _trees(dump, args, out) -> Tuple[Optional[ConlluFile], Optional[Dict]]:
 
 def _stream(dump, analysis, checkpoint, out, args) -> List[Dict]:
     """Run the pass from the start or from where a killed run was; the unaligned sentences."""
-    listing = out / "unaligned.partial.tsv"
+    listing = out / LISTING
     state = checkpoint.load(analysis.tallies()) or {
         "shard": 0, "position": 0, "counts": {}, "listed": 0
     }  # fmt: skip

@@ -152,7 +152,8 @@ def _usable(path, name, offsets, store):
                     good, number, words = file.tell(), number + 1, []
                 elif line[:1] != b"#":
                     words.append(line.decode("utf-8").split("\t")[1])
-            file.truncate(good)
+            if file.tell() > good:
+                file.truncate(good)
             return number
     except (OSError, UnicodeDecodeError, IndexError):
         return None

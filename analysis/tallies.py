@@ -123,11 +123,12 @@ class SyntaxTally(Tally):
         self.sentences = np.zeros(slots)
 
     def add(self, groups, sentences, slots, rows, offsets, votes):
-        """Pairs of words. Arrays by pair: group and number of its sentence, slot, number of its
-        query word, relative position in words, and votes ``[pairs, heads]``."""
+        """Pairs of words, those of one query word and slot next to each other. Arrays by pair:
+        group and number of its sentence, slot, number of its query word, relative position in
+        words, and votes ``[pairs, heads]``."""
         place = groups * self.slots + slots
         add_rows(self.hits, place, votes)
-        _, asked = np.unique(rows * self.slots + slots, return_index=True)
+        asked = np.append(True, np.diff(rows * self.slots + slots) != 0)
         np.add.at(self.asked, place[asked], 1)
         seen = np.unique(sentences * self.slots + slots)
         np.add.at(self.sentences, seen % self.slots, 1)

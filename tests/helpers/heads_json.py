@@ -30,7 +30,8 @@ def head_record(rng, type_, layer, head, function="", n=2000):
     record.update(relevance=relevance, **more)
     peak = rng.uniform(0.82, 0.97) if kind == "positional" else rng.uniform(0.15, 0.7)
     confidence, more = _share(rng, peak, n, "confidence")
-    record.update(confidence=confidence, **more, max_weight=confidence, ties=rng.uniform(0, 0.01))
+    record.update(confidence=confidence, **more, max_weight=confidence)
+    record.update(ties=rng.uniform(0, 0.01), blank=0.0)
 
     offset = int(detail[0]) if kind == "positional" else rng.choice((-1, 0, 1))
     share, more = _share(rng, rng.uniform(0.91, 0.96) if kind == "positional" else 0.4, n)
@@ -54,6 +55,8 @@ def head_record(rng, type_, layer, head, function="", n=2000):
                     "baseline": baseline,
                     "baseline_offset": at if direction == "h->d" else -at,
                     "gain": accuracy - baseline,
+                    "gain_low": more["low"] - baseline,
+                    "gain_high": more["high"] - baseline,
                     "syntactic": passes,
                 }
         rare = kind == "rare"
@@ -111,6 +114,8 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
                 "sentences": 150,
                 "baseline": baseline,
                 "baseline_offset": sign * at,
+                "baseline_low": baseline - 0.03,
+                "baseline_high": baseline + 0.03,
                 "histogram": {str(k): counts[k] for k in sorted(counts)},
             }
     provenance = {
@@ -120,7 +125,14 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
         "seconds": 1.0,
         "versions": {"python": "3.11", "numpy": "2"},
         "model": {"file": f"model-{seed}.pt", "sha256": f"{seed:064x}"},
-        "dump": {"directory": "dump", "sentences": 200, "data": {}, "options": {}},
+        "dump": {
+            "directory": "dump",
+            "sentences": 200,
+            "complete": True,
+            "damaged_shards": {},
+            "data": {},
+            "options": {},
+        },
         "layout": kept,
         "parses": {"kind": "conllu", "file": "trees.conllu", "sha256": "0" * 64, "parser": None},
         "frequencies": {"file": "dict.txt", "sha256": "0" * 64, "types": 1000, "tokens": 50000},
@@ -130,8 +142,13 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
             "positional_share": 0.9,
             "margin": 0.1,
             "margin_kind": "points",
+            "positional_over": "all",
             "rare_top": 500,
             "rare_share": 0.5,
+            "rare_margin": 0.1,
+            "keep_subtypes": False,
+            "max_unaligned": 0.1,
+            "seed": 1,
             "bootstrap": 1000,
             "level": 0.95,
         },
@@ -146,6 +163,7 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
             "merged_words": 0,
             "relations_inside_a_word": 0,
             "rare_sentences": 150,
+            "unknown_to_frequencies": 0,
         },
         "unaligned": [],
     }

@@ -4,6 +4,7 @@ import gzip
 
 import pytest
 
+from analysis import parses
 from analysis.parses import ConlluFile, Parse, parse_block, relation_name
 from fairseq_headprune.errors import UserError
 from tests.helpers.dumps import conllu_text
@@ -104,14 +105,16 @@ def test_relation_names():
     assert relation_name("nsubj:pass", keep_subtypes=True) == "nsubj:pass"
 
 
-def test_large_file_is_read_in_blocks(tmp_path):
-    sentences = [[(f"word{i}", 0, "root"), ("x" * (i % 50), 1, "dep")] for i in range(1, 30000)]
+@pytest.mark.parametrize("block", [1, 7, 100])
+def test_where_a_block_ends_does_not_matter(tmp_path, monkeypatch, block):
+    sentences = [[(f"word{i}", 0, "root"), ("x" * (i % 9), 1, "dep")] for i in range(1, 60)]
     path = tmp_path / "large.conllu"
     path.write_text(conllu_text(sentences), encoding="utf-8")
+    monkeypatch.setattr(parses, "_BLOCK", block)
     trees = ConlluFile(path)
-    assert len(trees) == len(sentences)
-    for number in (0, 1, 12345, 29997, 29998):
-        assert trees[number].surface == tuple(form for form, *_ in sentences[number])
+    assert [trees[i].surface for i in range(len(trees))] == [
+        tuple(form for form, *_ in sentence) for sentence in sentences
+    ]
 
 
 @pytest.mark.parametrize("name", ["pud/en_pud-ud-test", "ewt/en_ewt-ud-dev"])

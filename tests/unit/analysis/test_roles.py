@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -25,6 +25,7 @@ def bits(array):
     return np.ascontiguousarray(array).view(np.uint16)
 
 
+@settings(max_examples=40, deadline=None)
 @given(sizes.flatmap(lambda s: attention(*s)))
 def test_largest_gives_every_row_one_vote(array):
     found = roles.largest(bits(array))
@@ -37,6 +38,7 @@ def test_largest_gives_every_row_one_vote(array):
         assert given_ == pytest.approx({k: float(v) for k, v in expected.items()})
 
 
+@settings(max_examples=40, deadline=None)
 @given(sizes.flatmap(lambda s: attention(*s)))
 def test_offset_votes(array):
     votes = roles.offset_votes(roles.largest(bits(array)))
@@ -98,6 +100,7 @@ def cut_sentences(draw):
     return array, starts, rows or [(0, 0)]
 
 
+@settings(max_examples=40, deadline=None)
 @given(cut_sentences())
 def test_merge_words(case):
     array, starts, rows = case

@@ -1,7 +1,7 @@
 """Pieces to words, and parse words to tokens by their characters."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.words import Misfit, align, word_texts, words
@@ -82,6 +82,7 @@ def two_cuts(draw):
     return cut(draw(cuts)), cut(draw(cuts))
 
 
+@settings(deadline=None)
 @given(two_cuts(), st.randoms())
 def test_align_is_what_sharing_characters_gives(cuts, random):
     pieces, parse = cuts
