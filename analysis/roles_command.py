@@ -13,7 +13,7 @@ import numpy as np
 from tqdm import tqdm
 
 import fairseq_headprune
-from analysis import frequencies, heads_table, roles, stream
+from analysis import frequencies, roles_tables, roles, stream
 from analysis.parses import ConlluFile, relation_name
 from analysis.progress import Checkpoint, write_whole
 from fairseq_headprune.dump import file_sha256, open_dump
@@ -103,12 +103,12 @@ def run(args: argparse.Namespace) -> int:
     provenance["unaligned"] = unaligned[:LISTED]
     content = {"provenance": provenance}
     content.update(
-        heads_table.build(dump, analysis, limits, args.bootstrap, args.level, args.seed)
+        roles_tables.build(dump, analysis, limits, args.bootstrap, args.level, args.seed)
     )
     provenance["seconds"] = round(time.monotonic() - started, 2)
-    files = {out / name: text for name, text in heads_table.tables(content).items()}
+    files = {out / name: text for name, text in roles_tables.tables(content).items()}
     files[out / "unaligned.tsv"] = "".join(f"{u['id']}\t{u['reason']}\n" for u in unaligned)
-    files[out / "heads.json"] = heads_table.to_json(content)
+    files[out / "heads.json"] = roles_tables.to_json(content)
     write_whole(files)
     checkpoint.remove()
     print(_summary(content, out))

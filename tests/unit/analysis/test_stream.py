@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from analysis import heads_table, stream
+from analysis import roles_tables, stream
 from analysis.frequencies import Frequencies
 from analysis.parses import ConlluFile, relation_name
 from analysis.roles import Thresholds
@@ -30,7 +30,7 @@ def analyse(path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",
     analysis = stream.Analysis(dump, types, trees, relations, False, frequencies)
     unaligned = []
     stream.run(dump, analysis, 0, 0, lambda shard, position, bad: unaligned.extend(bad))
-    content = heads_table.build(dump, analysis, Thresholds(), resamples=200, level=0.95, seed=1)
+    content = roles_tables.build(dump, analysis, Thresholds(), resamples=200, level=0.95, seed=1)
     return content, analysis, unaligned
 
 

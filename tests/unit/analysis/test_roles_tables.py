@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 
-from analysis import heads_table, stream
+from analysis import roles_tables, stream
 from analysis.frequencies import Frequencies
 from analysis.parses import ConlluFile
 from analysis.roles import Thresholds
@@ -31,7 +31,7 @@ def test_synthetic_heads_json_has_the_keys_of_a_real_one(tmp_path):
     frequencies = Frequencies({"a": 3, "b": 2, "c": 1}, {"a"})
     analysis = stream.Analysis(dump, ("enc_self",), ConlluFile(tmp_path / "t"), relations, False, frequencies)
     stream.run(dump, analysis, 0, 0, lambda *_: None)
-    real = heads_table.build(dump, analysis, Thresholds(), 50, 0.95, 1)
+    real = roles_tables.build(dump, analysis, Thresholds(), 50, 0.95, 1)
     made = heads_json(layers=1, heads=1)
     assert keys(made["heads"][0]) == keys(real["heads"][0])
     assert keys(made["relations"]) == keys(real["relations"])
@@ -40,7 +40,7 @@ def test_synthetic_heads_json_has_the_keys_of_a_real_one(tmp_path):
 
 def test_tables():
     content = heads_json(layers=2, heads=2, types=("enc_self", "dec_enc"))
-    tables = heads_table.tables(content)
+    tables = roles_tables.tables(content)
     rows = list(csv.DictReader(io.StringIO(tables["heads.csv"])))
     assert len(rows) == len(content["heads"]) == 8
     first, record = rows[0], content["heads"][0]
@@ -55,4 +55,4 @@ def test_tables():
     positions = list(csv.DictReader(io.StringIO(tables["relations.csv"])))
     nsubj = [r for r in positions if (r["relation"], r["direction"]) == ("nsubj", "h->d")]
     assert abs(sum(float(r["share"]) for r in nsubj) - 1) < 1e-4
-    assert set(heads_table.tables(dict(content, relations=None))) == {"heads.csv"}
+    assert set(roles_tables.tables(dict(content, relations=None))) == {"heads.csv"}
