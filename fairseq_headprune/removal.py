@@ -7,6 +7,7 @@ repairs too.
 
 import os
 import tempfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any, Dict, Optional, Sequence
 
@@ -188,15 +189,25 @@ def _dense_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str,
     config = _configuration(state)
     options = _flat_options(config["model"])
     options = {k: v for k, v in options.items() if k not in OUR_OPTIONS}
-    config["model"] = {**options, "_name": "transformer", "arch": "transformer"}
-    task = config.get("task")
-    if isinstance(task, dict) and task.get("_name") == "translation_headprune":
+    task = config.get("task") or {}
+    if task.get("_name") == "translation_headprune":
         from fairseq.tasks.translation import TranslationConfig
 
         known = TranslationConfig.__dataclass_fields__
-        config["task"] = {k: v for k, v in task.items() if k in known}
-        config["task"]["_name"] = "translation"
+        task = config["task"] = {k: v for k, v in task.items() if k in known}
+        task["_name"] = "translation"
+    # stock models read their options, and converters those of the task too, from one namespace
+    options = {**task, **options, "task": task.get("_name", "translation")}
+    config["model"] = _namespace({**options, "_name": "transformer", "arch": "transformer"})
     return config
+
+
+def _namespace(options: Dict[str, Any]) -> OrderedDict:
+    """Options as items and as attributes: stands in for an argparse.Namespace, which a file that
+    loads under weights_only cannot hold."""
+    namespace = OrderedDict(options)
+    namespace.__dict__.update(options)
+    return namespace
 
 
 def _flat_options(options: Dict[str, Any]) -> Dict[str, Any]:
