@@ -83,7 +83,7 @@ def run(args):
             "program": "analysis ablate",
             "arguments": sys.argv[2:],
             "created": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "seconds": round(time.monotonic() - started, 1),
+            "seconds_of_last_run": round(time.monotonic() - started, 1),
             "versions": _versions(),
             **identity,
             "layout": layout.to_dict(),

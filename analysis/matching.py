@@ -17,9 +17,10 @@ GROUPS = ("functions", "positional", "syntactic", "rare", "confidence")
 def role_vector(record: Mapping[str, Any]) -> Dict[str, Dict[str, float]]:
     """Group -> named measures between 0 and 1; a measure that was not taken has no entry.
 
-    Functions: 1 for each that the head has. Positional: the share at the head's own relative position (nothing at others). Syntactic: accuracy
-    by relation and direction. Rare: share on the two rarest tokens. Relevance is left out: it is a
-    share of the layer, and so depends on how many heads the layer has.
+    Functions: 1 for each that the head has. Positional: the share at the head's own relative
+    position (nothing at others). Syntactic: accuracy by relation and direction. Rare: share on the
+    two rarest tokens. Relevance is left out: it is a share of the layer, and so depends on how many
+    heads the layer has.
     """
     vector: Dict[str, Dict[str, float]] = {"functions": {f: 1.0 for f in record["functions"]}}
     positional = record.get("positional") or {}

@@ -42,7 +42,8 @@ def draw(inputs):
         axes.bar([0, 1], [zero, one], width=0.06, color="#d55e00", edgecolor="black", linewidth=0.4,
                  label="probability of exactly 0 or 1", zorder=3)
         for x, p, side in ((0, zero, "left"), (1, one, "right")):
-            axes.text(x + (0.06 if x == 0 else -0.06), max(p + 0.03, 0.1), f"p({x}) = {p:.2f}".replace("0.", "."), ha=side, fontsize=7)
+            text = f"p({x}) = {p:.2f}".replace("0.", ".")
+            axes.text(x + (0.06 if x == 0 else -0.06), max(p + 0.03, 0.1), text, ha=side, fontsize=7)
         axes.set_title(f"{name}: log α = {log_a:g}".replace("-", "−"))
         axes.set_xlabel("gate")
         axes.set_xlim(-0.08, 1.08)

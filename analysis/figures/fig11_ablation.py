@@ -1,10 +1,11 @@
 """The intervention beside the observation: what switching a head off costs, by its relevance.
 
 Not in the paper. Encoder heads with their bootstrap intervals; the function observed gives the
-colour and the marker.
+color and the marker. The title has Spearman's rank correlation.
 """
 
 from matplotlib import pyplot
+from scipy.stats import spearmanr
 
 from analysis import ablation_table
 from analysis.figures import style
@@ -23,6 +24,14 @@ def rows(table, ablation):
             kinds = style.kinds(table.functions(head))
             found.append((head, x, off[head], kinds[0] if kinds else None))
     return found
+
+
+def rank_correlation(found):
+    """Spearman's, as text; nothing to say where all values of one side are equal."""
+    sides = [row[1] for row in found], [row[2]["difference"] for row in found]
+    if any(len(set(side)) < 2 for side in sides):
+        return "undefined"
+    return f"{spearmanr(*sides).statistic:.2f}".replace("-", "−")
 
 
 def draw(inputs):
@@ -53,6 +62,6 @@ def draw(inputs):
     has_relevance = any(r["relevance"] is not None for r in table.of("enc_self").values())
     axes.set_xlabel("relevance (share of the layer)" if has_relevance else "confidence")
     axes.set_ylabel("loss without the head\n(nats per token more)")
-    axes.set_title(f"{table.label}, encoder heads (layer:head)")
+    axes.set_title(f"{table.label}, encoder heads (layer:head); rank correlation {rank_correlation(found)}")
     axes.legend(fontsize=6)
     return figure

@@ -20,7 +20,10 @@ function show(value, digits = 3) {
 }
 
 function signed(value, digits = 3) {
-  return value === null || value === undefined ? "–" : (value > 0 ? "+" : "") + value.toFixed(digits);
+  if (value === null || value === undefined) return "–";
+  const text = value.toFixed(digits);
+  if (Number(text) === 0) return (0).toFixed(digits); // not "-0.000"
+  return value > 0 ? "+" + text : text.replace("-", "−");
 }
 
 // What cells are colored by, and what is written on them.

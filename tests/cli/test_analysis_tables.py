@@ -10,7 +10,7 @@ from analysis import ablation_table
 from analysis.__main__ import main
 from analysis.sentence_loss import Scorer
 from fairseq_headprune.layout import Head
-from tests.helpers.analysis_tables import ablation, sweep, write_maps, write_points
+from tests.helpers.analysis_tables import ablation, sweep, write_points
 from tests.helpers.dumps import random_attention, write_dump
 from tests.helpers.heads_json import heads_json, write_heads_json
 

@@ -11,7 +11,7 @@ from matplotlib import pyplot  # noqa: E402
 
 from analysis import head_table, maps  # noqa: E402
 from analysis.figures import command, fig03_relative_positions, fig06_hard_concrete  # noqa: E402
-from analysis.figures import fig07_bleu_encoder_heads, inputs, style  # noqa: E402
+from analysis.figures import fig07_bleu_encoder_heads, fig11_ablation, inputs, style  # noqa: E402
 from analysis.roles import Function  # noqa: E402
 from fairseq_headprune import gates  # noqa: E402
 from tests.helpers.analysis_tables import ablation, sweep, write_maps, write_points  # noqa: E402
@@ -220,6 +220,15 @@ def test_figure_11_sets_what_was_done_beside_what_was_seen(given):
     axes = command.draw("fig11_ablation", given)["fig11_ablation"].axes[0]
     points = sum(len(c.get_offsets()) for c in axes.collections if hasattr(c, "get_offsets") and c.get_label()[0] != "_")
     assert points == 48
+
+
+def test_the_rank_correlation_is_that_of_ranks():
+    def row(x, y):
+        return (None, x, {"difference": y}, None)
+
+    assert fig11_ablation.rank_correlation([row(1, 10), row(2, 20), row(3, 1000)]) == "1.00"
+    assert fig11_ablation.rank_correlation([row(1, 3), row(2, 2), row(3, 1)]) == "−1.00"
+    assert fig11_ablation.rank_correlation([row(1, 5), row(2, 5)]) == "undefined"
 
 
 def test_table_1_names_the_best_head_and_table_2_the_model_from_scratch(given):
