@@ -1,0 +1,152 @@
+"""What the benchmark programs share: options, the JSON file, and tables."""
+
+import json
+import os
+import sys
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Dict, List
+
+from fairseq_headprune.benchmarks.interleave import conditions
+from fairseq_headprune.errors import UserError
+
+
+def add_common_options(parser) -> None:
+    """``--repeats``, ``--threads``, ``--device``, ``--out``."""
+    parser.add_argument("--repeats", type=int, default=5, help="timed rounds, all sides in each")
+    parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--out", help="JSON file to write (replaced if it exists)")
+
+
+class Run:
+    """Options, conditions and results of one benchmark."""
+
+    def __init__(self, program: str, options: Dict[str, object]):
+        self.program = program
+        self.options = options
+        self.results: List[Dict[str, object]] = []
+        self.conditions: Dict[str, object] = {}
+
+    def add(self, results) -> None:
+        """More results: one entry per batch size."""
+        self.results += results
+
+    def progress(self, text: str) -> None:
+        """A line for who waits."""
+        print(f"{self.program}: {text}", file=sys.stderr, flush=True)
+
+    def to_dict(self) -> Dict[str, object]:
+        """All of it, for a JSON file."""
+        return {
+            "program": self.program,
+            "options": self.options,
+            "conditions": self.conditions,
+            "results": self.results,
+        }
+
+
+@contextmanager
+def run_of(program: str, args):
+    """A Run that is written to ``args.out`` when the block ends well; UserError for bad options."""
+    import torch
+
+    if args.repeats < 1 or args.threads < 1:
+        raise UserError("--repeats and --threads must be at least 1")
+    if args.out and not Path(args.out).resolve().parent.is_dir():
+        raise UserError(f"--out: the folder of {args.out} does not exist, create it first")
+    if args.device.startswith("cuda") and not torch.cuda.is_available():
+        raise UserError("--device cuda: no such device here")
+    torch.set_num_threads(args.threads)
+    options = {k: v for k, v in vars(args).items() if k != "out"}
+    run = Run(program, options)
+    run.conditions = conditions(args.device)
+    yield run
+    if args.out:
+        write_json(args.out, run.to_dict())
+
+
+def write_json(path, data) -> None:
+    """Whole or not at all."""
+    path = Path(path)
+    handle, partial = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
+    with os.fdopen(handle, "w", encoding="utf-8") as out:
+        json.dump(data, out, indent=1)
+        out.write("\n")
+    os.chmod(partial, 0o644)
+    os.replace(partial, path)
+
+
+def _range(spread: Dict[str, float], form: str) -> str:
+    low, high = (form.format(spread[k]) for k in ("q1", "q3"))
+    return f"{form.format(spread['median'])} [{low}, {high}]"
+
+
+def _ms(spread: Dict[str, float]) -> Dict[str, float]:
+    return {k: 1000 * spread[k] for k in ("median", "q1", "q3")}
+
+
+def _row(name: str, times: Dict[str, Dict[str, float]]) -> List[str]:
+    cpu, wall = _ms(times["cpu"]), _ms(times["wall"])
+    return [
+        name,
+        _range(cpu, "{:.0f}"),
+        _range(times["cpu_speedup"], "{:.2f}"),
+        _range(wall, "{:.0f}"),
+        _range(times["wall_speedup"], "{:.2f}"),
+    ]
+
+
+TIMES = ["CPU ms", "speed-up", "wall ms", "speed-up"]
+
+
+def decoding_table(results) -> str:
+    """Markdown: a line per batch size and side; medians and quartiles."""
+    rows = []
+    for entry in results:
+        for name, times in entry["times"].items():
+            found = entry["agreement"].get(name)
+            same = "" if found is None else f"{found['identical']} of {found['hypotheses']}"
+            rows.append([str(entry["batch"])] + _row(name, times) + [same])
+    return markdown(["batch", "model"] + TIMES + ["same hypotheses"], rows)
+
+
+def training_table(results) -> str:
+    """Markdown: a line per side, with the ratio of its time to stock's."""
+    rows = []
+    for entry in results:
+        for name, times in entry["times"].items():
+            ratio = 1 / times["cpu_speedup"]["median"]
+            rows.append(_row(name, times) + [f"{ratio:.3f}"])
+    return markdown(["model"] + TIMES + ["CPU time / stock"], rows)
+
+
+def deployment_table(results) -> str:
+    """Markdown: a line per side, with bytes, BLEU, and sentences translated as by the removed model."""
+    rows = []
+    for entry in results:
+        for name, times in entry["times"].items():
+            extra = [
+                f"{entry['bytes'][name]:,}",
+                f"{entry['quality'][name]['bleu']:.2f}",
+                f"{entry['same_as_removed'][name]} of {entry['sentences']}",
+            ]
+            rows.append(_row(name, times) + extra)
+    return markdown(["model"] + TIMES + ["bytes", "BLEU", "same as removed"], rows)
+
+
+def markdown(header: List[str], rows: List[List[str]]) -> str:
+    """A table with padded columns."""
+    widths = [max(len(line[i]) for line in [header] + rows) for i in range(len(header))]
+    lines = [header, ["-" * width for width in widths]] + rows
+    return "\n".join(
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
+        for line in lines
+    )
+
+
+def exit_status(results) -> int:
+    """1 when a model found other best hypotheses than the model it must equal, else 0."""
+    found = [a for entry in results for a in entry["agreement"].values()]
+    return int(any(a["identical_best"] != a["sentences"] for a in found))

@@ -1,0 +1,141 @@
+"""The pure parts of the benchmarks: layouts, statistics, operations, agreement, tables."""
+
+import itertools
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from fairseq_headprune.benchmarks import decoding, floor, interleave, models, report, training
+from fairseq_headprune.benchmarks.models import SIZES, Size
+from fairseq_headprune.errors import UserError
+
+TOY = SIZES["toy"]
+
+
+@pytest.mark.parametrize(
+    "text, size, counts",
+    [
+        ("14/31/30", SIZES["base"], (14, 31, 30)),
+        ("48/48/48", SIZES["tiny"], (16, 16, 16)),
+        ("14/31/30", SIZES["tiny"], (5, 10, 10)),
+        ("0/0/1", SIZES["base"], (0, 0, 1)),
+    ],
+)
+def test_counts_scale_with_the_size(text, size, counts):
+    assert models.counts_for(text, size) == counts
+
+
+@pytest.mark.parametrize("text", ["14/31", "a/b/c", "49/1/1", "-1/2/3", ""])
+def test_counts_that_are_none(text):
+    with pytest.raises(UserError, match="three head counts"):
+        models.counts_for(text, TOY)
+
+
+def test_heads_are_spread_evenly():
+    layout = models.spread_evenly((14, 6, 1), SIZES["base"])
+    assert [len(heads) for heads in layout.enc_self] == [3, 3, 2, 2, 2, 2]
+    assert [len(heads) for heads in layout.dec_self] == [1] * 6
+    assert [len(heads) for heads in layout.dec_enc] == [1, 0, 0, 0, 0, 0]
+
+
+def test_sides_take_turns_and_warm_up_is_not_counted():
+    calls = []
+    sides = {name: (lambda name=name: calls.append(name)) for name in "abc"}
+    times = interleave.in_turns(sides, repeats=4, warmup=2)
+    assert [sorted(calls[i : i + 3]) for i in range(0, 18, 3)] == [list("abc")] * 6
+    assert len({tuple(calls[i : i + 3]) for i in range(0, 18, 3)}) > 1
+    assert all(len(t.cpu) == len(t.wall) == 4 for t in times.values())
+
+
+def test_spreads_and_ratios():
+    found = interleave.spread([4.0, 1.0, 2.0, 3.0, 5.0])
+    assert (found["median"], found["q1"], found["q3"]) == (3.0, 2.0, 4.0)
+    assert (found["min"], found["max"], found["n"]) == (1.0, 5.0, 5)
+    # round by round: 2, 2, 4, though the quotient of medians is 20 / 8
+    assert interleave.ratios([2.0, 20.0, 40.0], [1.0, 10.0, 10.0])["median"] == 2.0
+    assert interleave.spread([7.0])["median"] == 7.0
+
+
+def test_agreement_counts_hypotheses():
+    def hypothesis(tokens, score):
+        return {"tokens": torch.tensor(tokens), "score": torch.tensor(score)}
+
+    one = [[hypothesis([4, 2], -1.0), hypothesis([5, 2], -2.0)]] * 2
+    other = [one[0], [hypothesis([9, 2], -1.5), hypothesis([5, 2], -2.0)]]
+    found = decoding.compare(one, other)
+    assert (found["hypotheses"], found["identical"]) == (4, 3)
+    assert (found["sentences"], found["identical_best"]) == (2, 1)
+    assert found["largest_score_difference"] == pytest.approx(0.5)
+    assert report.exit_status([{"agreement": {"gated": found}}]) == 1
+    assert report.exit_status([{"agreement": {"gated": decoding.compare(one, one)}}]) == 0
+
+
+def test_floor_counts_what_a_search_multiplies(monkeypatch):
+    """Operations of every product, counted while a search runs with a stock model."""
+    size, words, batch, source, target, beam = Size(8, 12, 2, 2), 40, 2, 5, 4, 3
+    counted = []
+
+    def count(*shapes):
+        counted.append(2 * torch.Size(shapes).numel())
+
+    linear, bmm = nn.functional.linear, torch.bmm
+
+    def counting_linear(x, weight, bias=None):
+        count(x.numel() // x.size(-1), *weight.shape)
+        return linear(x, weight, bias)
+
+    def counting_bmm(a, b):
+        count(*a.shape, b.size(2))
+        return bmm(a, b)
+
+    symbols = models.dictionary(words)
+    model = models.stock(size, symbols)
+    for layer in itertools.chain(model.encoder.layers, model.decoder.layers):
+        layer.self_attn.skip_embed_dim_check = True  # no fused attention, which hides its products
+    search = decoding.searcher(model, symbols, target, beam)
+    sample = decoding.sentences(batch, source, words)
+    monkeypatch.setattr(nn.functional, "linear", counting_linear)
+    monkeypatch.setattr(torch, "bmm", counting_bmm)
+    search.generate([], sample)
+    whole = models.spread_evenly((4, 4, 4), size)
+    work = floor.search_work(size, words, whole, batch, source, target, beam)
+    # stock projects each sentence's memory once a beam, the floor once
+    again = 2 * batch * (beam - 1) * source * 2 * size.width * size.width * size.layers
+    assert work.flops + again == sum(counted)
+
+
+def test_bytes_of_the_floor():
+    size = Size(8, 12, 2, 1)
+    none = models.spread_evenly((0, 0, 0), size)
+    work = floor.search_work(size, 40, none, 1, 5, 4, 3)
+    assert work.encoder_bytes == 4 * 2 * 8 * 12
+    assert work.decoder_bytes == 4 * 4 * (2 * 8 * 12 + 8 * 40)
+
+
+def test_rates_are_positive_and_the_floor_adds_up():
+    assert floor.product_rate(4, 16, 32, repeats=2, pool=1 << 16) > 0
+    work = floor.Work(100, 300, 0, 0)
+    assert floor.floor_seconds(work, 10.0, 30.0) == 20.0
+    assert floor.compare_with_floor(work, 10.0, 30.0, 40.0)["times_floor"] == 2.0
+
+
+def test_all_sides_start_from_the_same_weights_and_learn():
+    sample = training.batch(3, 6, 30)
+    trainers = training.sides(TOY, 30, sample, dropout=0.0)
+    losses = {name: [float(trainer()) for _ in range(3)] for name, trainer in trainers.items()}
+    assert losses["stock"] == pytest.approx(losses["gates off"], rel=1e-5)
+    for values in losses.values():
+        assert values[-1] < values[0]
+
+
+def test_tables_and_files(tmp_path):
+    times = interleave.summary(
+        {"stock": interleave.Times([2.0], [2.0]), "gated": interleave.Times([1.0], [1.0])}, "stock"
+    )
+    text = report.training_table([{"times": times}])
+    assert "| gated" in text and "0.500" in text
+    report.write_json(tmp_path / "x.json", {"a": 1})
+    assert json.loads((tmp_path / "x.json").read_text()) == {"a": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
