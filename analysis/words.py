@@ -34,6 +34,7 @@ ENTITIES = {
 }
 """What the Moses tokenizer writes for characters that it escapes, and for a hyphen it splits off."""
 
+_ESCAPES_BEHIND = tuple(entity[1:] for entity in ENTITIES if entity[0] == "&")
 _ENTITY = re.compile("|".join(map(re.escape, ENTITIES)))
 _ATOM = re.compile(_ENTITY.pattern + "|.", re.DOTALL)
 
@@ -140,6 +141,10 @@ def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bo
 
 
 def _spell_carefully(tokens):
+    tokens = [
+        "&" + JOINER if token in UNKNOWN and _is_escape(tokens[place + 1 : place + 6]) else token
+        for place, token in enumerate(tokens)
+    ]
     pieces: List[Optional[str]] = []
     ends: List[bool] = []
     for group in words(tokens):
@@ -154,6 +159,12 @@ def _spell_carefully(tokens):
                 run.append(token)
         _spell_run(run, pieces, ends)
     return pieces, ends
+
+
+def _is_escape(following) -> bool:
+    """Whether what follows an unknown token reads ``lt;`` or the like: then it was the ``&``, which
+    Moses text has in escapes alone."""
+    return "".join(map(_bare, following)).startswith(_ESCAPES_BEHIND)
 
 
 def _spell_run(run, pieces, ends):
