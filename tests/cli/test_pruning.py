@@ -205,6 +205,14 @@ def test_a_layout_file_is_copied_into_the_checkpoint(tiny, tmp_path):
     assert len(hypotheses(tiny.data, last)) == 24
 
 
+def test_a_run_may_start_from_restore_file(tiny, tmp_path):
+    last = train(tiny.data, tmp_path / "run", "--restore-file", tiny.checkpoint, "--reset-optimizer",
+                 "--reset-lr-scheduler", "--reset-dataloader", "--reset-meters", "--max-update", "1", lr="0.0")
+    before, after = parameters(tiny.checkpoint), parameters(last)
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+    assert len(checkpoints.log_alphas(checkpoints.load_checkpoint(last))) == 6
+
+
 def parameters(path):
     return torch.load(path, weights_only=True)["model"]
 
