@@ -12,7 +12,7 @@ Result = Dict[str, Any]
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     rows = [header, ["---"] * len(header), *lines]
-    return "\n".join("| " + " | ".join(str(cell) for cell in row) + " |" for row in rows)
+    return "\n".join("| " + " | ".join(str(c).replace("|", "\\|") for c in row) + " |" for row in rows)
 
 
 def _heads(result: Result) -> List[str]:
@@ -139,6 +139,8 @@ def provenance_table(results: Mapping[str, Result]) -> str:
     lines += same(lambda r: first(r)["chrf_signature"], "chrF2")
     lines += same(lambda r: pairs(r["versions"]), "versions")
     lines += same(lambda r: pairs(r["machine"]), "machine")
+    hours = sum(sum(r["seconds"].values()) for r in results.values()) / 3600
+    lines.append(["wall clock, all steps", f"{hours:.1f} hours", "all models"])
     return markdown(["what", "value", "models"], lines)
 
 

@@ -17,7 +17,7 @@ def point(name, method, bleu, compared=None, gates=None, setting="enc"):
             "layout": LAYOUT.to_dict(), "gates": gates, "valid": {"loss": 4.0, "nll_loss": 3.0},
             "scores": scores, "by_source_length": [{"over": 0, "up_to": 10, "sentences": 7, "bleu": bleu},
                                                    {"over": 10, "up_to": None, "sentences": 2, "bleu": 1.0}],
-            "parameters": 1234, "bytes": 5678, "seconds": {"a": 60.0}, "machine": {"cpus": 2},
+            "parameters": 1234, "bytes": 5678, "seconds": {"a": 120.0}, "machine": {"cpus": 2},
             "versions": {"python": "3"}, "compared": compared or {},
             "elsewhere": {"news": {"sentences": 9, "chrf": 33.333, "bleu": 5.0}},
             "functions": [{"type": "enc_self", "functions": ["rare words"]}, {"type": "enc_self", "functions": []},
@@ -49,6 +49,8 @@ PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
     ("layers", "| enc-l0.01 | 2 | 2 | 2 |"),
     ("encoder-heads", "| enc-l0.01 | 0:0 0:1 |"),
     ("gates", "| enc-l0.01 | 0.01 | enc-self | 2 | 1 | 3 | 4 |"),
+    ("provenance", "| chrF2 | nrefs:1\\|nc:6 | all models |"),
+    ("provenance", "| wall clock, all steps | 0.1 hours | all models |"),
     ("provenance", "| machine | cpus 2 | all models |"),
 ])
 def test_a_page_shows_what_the_files_say(made, name, cells):
