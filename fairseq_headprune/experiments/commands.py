@@ -112,8 +112,10 @@ def finetune(point: Point, baseline: str, options: Mapping[str, Any], data: str,
 
 def settle(point: Point, model: str, layout: str, options: Mapping[str, Any], data: str,
            save_dir: Path, budget: Budget) -> List[str]:
-    """Second stage: a short fine-tuning of the model whose heads are gone."""
-    command = _train(data, save_dir, point.settle_updates, budget.settle_lr, point.seed, budget)
+    """Second stage: a short fine-tuning of the model whose heads are gone. Where it is the only stage
+    it has the rate of the first."""
+    lr = budget.lr if point.method == "criterion" else budget.settle_lr
+    command = _train(data, save_dir, point.settle_updates, lr, point.seed, budget)
     command += ["--arch", "pruned_transformer", *architecture_flags(options)]
     command += ["--head-layout", layout, "--freeze", SETTINGS[point.setting]["freeze"]]
     command += ["--finetune-from-model", model, "--criterion", "label_smoothed_cross_entropy"]

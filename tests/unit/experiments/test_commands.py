@@ -54,6 +54,9 @@ def test_settling_and_scratch_use_the_layout():
     settle = commands.settle(point, "removed.pt", "layout.json", STOCK, "data", "save", Budget())
     assert value(settle, "--head-layout") == "layout.json" and value(settle, "--max-update") == "100"
     assert value(settle, "--finetune-from-model") == "removed.pt" and value(settle, "--freeze") == "decoder"
+    only = Point("p", "enc", "criterion", 0, 400, criterion="random")
+    only = commands.settle(only, "removed.pt", "layout.json", STOCK, "data", "save", Budget(lr=0.5, settle_lr=0.25))
+    assert (value(only, "--lr"), value(only, "--max-update")) == ("0.5", "400")
     new = commands.scratch(point, "layout.json", STOCK, "data", "save", Budget())
     assert "--finetune-from-model" not in new and value(new, "--max-update") == "300"
 
