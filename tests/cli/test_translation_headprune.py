@@ -268,7 +268,7 @@ def test_emitted_start_explains_the_references_tokens(tiny, tmp_path):
     assert np.abs(np.array(top1) - np.array(emitted)).max() > 1e-4
 
 
-def test_removed_heads_and_gates(tiny, tmp_path):
+def test_removed_heads(tiny, tmp_path):
     layout = {"enc_self": [[0, 3], []], "dec_self": [[1], [0, 1, 2, 3]], "dec_enc": [[2], [1, 2]]}
     (tmp_path / "layout.json").write_text(json.dumps(layout))
     checkpoint = tiny_model(
@@ -401,7 +401,7 @@ def test_a_dump_of_another_model_or_option_set_is_refused(tiny, tmp_path, dumped
     torch.save(state, other)
     with pytest.raises(UserError, match="model.sha256"):
         generate(*arguments(tiny, checkpoint=other), *options)
-    with pytest.raises(UserError, match="options.generation.lenpen is 1.0 there and 0.6 here"):
+    with pytest.raises(UserError, match="options.generation.lenpen is 1(.0)? there and 0.6 here"):
         generate(*arguments(tiny, "--lenpen", "0.6"), *options)
     with pytest.raises(UserError, match="options.relevance.rule"):
         generate(*arguments(tiny), *options[:-1], "z-plus")
