@@ -22,14 +22,16 @@ from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout, flag
 
 @dataclass
 class Row:
-    """What is said of one checkpoint. ``seconds`` is process CPU time; ``times`` the median, over
-    batches, of the first checkpoint's time divided by this one's, with quartiles (above 1: faster)."""
+    """What is said of one checkpoint. ``bytes`` is the size of the file, which holds optimizer state
+    too when fairseq-train wrote it; ``weight_bytes`` is its weights alone. ``seconds`` is process CPU
+    time; ``times`` the median, over batches, of the first checkpoint's time divided by this one's, with quartiles (above 1: faster)."""
 
     name: str
     path: str
     heads: Dict[str, int]
     layout: Dict[str, List[List[int]]]
     parameters: int
+    weight_bytes: int
     bytes: int
     bleu: float
     signature: str
@@ -122,12 +124,14 @@ def row(name: str, one: Contestant, first: Contestant, references, tokenize: str
         [one.translations[n] for n in numbers], [[references[n] for n in numbers]]
     )
     layout = checkpoints.open_layout(one.state)
+    weights = removal.without_gates(one.state["model"])
     return Row(
         name=name,
         path=os.path.basename(one.path),
         heads=layout.counts(),
         layout=layout.to_dict(),
-        parameters=removal.parameter_count(removal.without_gates(one.state["model"])),
+        parameters=removal.parameter_count(weights),
+        weight_bytes=removal.weight_bytes(weights),
         bytes=os.path.getsize(one.path),
         bleu=score.score,
         signature=str(metric.get_signature()),
@@ -139,20 +143,23 @@ def row(name: str, one: Contestant, first: Contestant, references, tokenize: str
 
 def table(rows: Sequence[Row]) -> str:
     """The rows for people, and below them the heads that the last checkpoint has, by layer."""
-    head = ["model", *(flag(t) for t in ATTENTION_TYPES), "BLEU", "parameters", "file kB"]
+    head = ["model", *(flag(t) for t in ATTENTION_TYPES), "BLEU", "parameters"]
+    head += ["weights kB", "file kB"]
     cells = [head + ["decoding speed (median of batches, quartiles)"]]
     for r in rows:
         speed = f"{r.times['median']:.2f}x  ({r.times['q1']:.2f} to {r.times['q3']:.2f})"
         cells.append(
             [r.name]
             + [str(r.heads[t]) for t in ATTENTION_TYPES]
-            + [f"{r.bleu:.2f}", f"{r.parameters:,}", f"{r.bytes / 1000:,.0f}", speed]
+            + [f"{r.bleu:.2f}", f"{r.parameters:,}", f"{r.weight_bytes / 1000:,.0f}"]
+            + [f"{r.bytes / 1000:,.0f}", speed]
         )
     widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
     lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in cells]
     whole = HeadLayout.from_dict(rows[0].layout)
     kept = HeadLayout.from_dict(rows[-1].layout)
     note = f"{rows[0].sentences} sentences; {rows[0].signature}; speed: CPU time against {rows[0].name}"
+    note += "\nfiles that fairseq-train wrote hold optimizer state as well as weights"
     return "\n".join([*lines, "", note, "", f"heads of {rows[-1].name}:", kept.table(whole)])
 
 

@@ -147,9 +147,17 @@ def _half(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
 
 def parameter_count(model: Dict[str, Tensor]) -> int:
     """Values in the weights of a state dict, tied ones counted once, fairseq's markers left out."""
+    return sum(v.numel() for v in _distinct(model))
+
+
+def weight_bytes(model: Dict[str, Tensor]) -> int:
+    """Bytes that these values take."""
+    return sum(v.numel() * v.element_size() for v in _distinct(model))
+
+
+def _distinct(model: Dict[str, Tensor]):
     weights = [v for k, v in model.items() if not k.endswith((".version", "._float_tensor"))]
-    distinct = {(v.data_ptr(), tuple(v.shape)): v.numel() for v in weights}
-    return sum(distinct.values())
+    return list({(v.data_ptr(), tuple(v.shape)): v for v in weights}.values())
 
 
 def _num_updates(state: Dict[str, Any]) -> int:

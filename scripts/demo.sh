@@ -50,7 +50,7 @@ step baseline/checkpoint_last.pt train \
 step gated/checkpoint_last.pt prune \
     fairseq-train data-bin --arch gated_transformer $sizes $common --save-dir gated \
     --finetune-from-model baseline/checkpoint_last.pt \
-    --criterion label_smoothed_cross_entropy_l0 --l0-lambda 0.01 --l0-warmup-updates 50 \
+    --criterion label_smoothed_cross_entropy_l0 --l0-lambda 0.04 --l0-warmup-updates 50 --gate-lr-scale 60 \
     --max-tokens 2000 --max-update 400 \
     --lr 0.001 --lr-scheduler polynomial_decay --total-num-update 400 --end-learning-rate 0
 step removed.pt remove \

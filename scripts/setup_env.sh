@@ -5,6 +5,7 @@
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ -n "${HEADPRUNE_PYTHON:-}" ]; then
     PATH="$(cd "$(dirname "$HEADPRUNE_PYTHON")" && pwd):$PATH"
+    export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"  # the package need not be installed there
 else
     stamp="$root/.venv/installed"
     wanted=$(cat "$root/setup.py" "$root/constraints.txt" | cksum)

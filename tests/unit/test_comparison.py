@@ -8,7 +8,7 @@ LESS = HeadLayout(((1,),), ((),), ((0, 1),))
 
 
 def row(name, layout, **numbers):
-    values = dict(parameters=1000, bytes=4096, bleu=12.345, seconds=2.0)
+    values = dict(parameters=1000, weight_bytes=4000, bytes=9096, bleu=12.345, seconds=2.0)
     values.update(numbers)
     times = {"median": 1.5, "q1": 1.25, "q3": 1.75, "min": 1, "max": 2, "n": 9}
     return comparison.Row(
@@ -20,7 +20,7 @@ def row(name, layout, **numbers):
 def test_table_has_a_line_per_checkpoint_and_the_heads_of_the_last():
     text = comparison.table([row("before", FULL), row("after", LESS, bleu=11.0)])
     lines = text.splitlines()
-    assert lines[1].split()[:7] == ["before", "2", "2", "2", "12.35", "1,000", "4"]
+    assert lines[1].split()[:8] == ["before", "2", "2", "2", "12.35", "1,000", "4", "9"]
     assert lines[2].split()[:5] == ["after", "1", "0", "2", "11.00"]
     assert "1.50x  (1.25 to 1.75)" in lines[2]
     assert "7 sentences; sig; speed: CPU time against before" in text
