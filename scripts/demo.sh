@@ -3,6 +3,9 @@
 # train a Transformer, prune it with gates, remove the closed heads, translate, and compare.
 #
 #   bash scripts/demo.sh [OUT]        (default OUT: demo-out; run again to continue where it stopped)
+#
+# The environment may change the scale: DEMO_SENTENCES (30000 pairs to train on), DEMO_TEST (600),
+# DEMO_UPDATES (1500), DEMO_PRUNE_UPDATES (400).
 set -eu
 . "$(dirname "$0")/setup_env.sh"
 out=${1:-demo-out}
@@ -10,6 +13,7 @@ mkdir -p "$out"
 cd "$out"
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-2}"
 user_dir="$root/fairseq_headprune"
+prune_updates=${DEMO_PRUNE_UPDATES:-400}
 
 step() { # step FILE WHAT COMMAND...: run unless FILE is there; the log tells what went wrong
     local file=$1 what=$2
@@ -39,20 +43,21 @@ common="--source-lang src --target-lang tgt --user-dir $user_dir --cpu --seed 1 
     --save-interval 1000 --log-format simple --log-interval 50"
 
 step corpus/test.bpe.tgt corpus \
-    python "$root/scripts/make_demo_corpus.py" --out corpus --seed 1 --train 30000 --valid 500 --test 600
+    python "$root/scripts/make_demo_corpus.py" --out corpus --seed 1 \
+    --train "${DEMO_SENTENCES:-30000}" --valid "${DEMO_TEST:-600}" --test "${DEMO_TEST:-600}"
 step data-bin/test.src-tgt.tgt.idx preprocess \
     fairseq-preprocess --source-lang src --target-lang tgt --joined-dictionary --destdir data-bin \
     --trainpref corpus/train.bpe --validpref corpus/valid.bpe --testpref corpus/test.bpe
 step baseline/checkpoint_last.pt train \
     fairseq-train data-bin --arch transformer $sizes $common --save-dir baseline \
-    --criterion label_smoothed_cross_entropy --max-tokens 2000 --max-update 1500 \
+    --criterion label_smoothed_cross_entropy --max-tokens 2000 --max-update "${DEMO_UPDATES:-1500}" \
     --lr 0.005 --lr-scheduler inverse_sqrt --warmup-updates 300
 step gated/checkpoint_last.pt prune \
     fairseq-train data-bin --arch gated_transformer $sizes $common --save-dir gated \
     --finetune-from-model baseline/checkpoint_last.pt \
     --criterion label_smoothed_cross_entropy_l0 --l0-lambda 0.04 --l0-warmup-updates 50 --gate-lr-scale 60 \
-    --max-tokens 2000 --max-update 400 \
-    --lr 0.001 --lr-scheduler polynomial_decay --total-num-update 400 --end-learning-rate 0
+    --max-tokens 2000 --max-update "$prune_updates" \
+    --lr 0.001 --lr-scheduler polynomial_decay --total-num-update "$prune_updates" --end-learning-rate 0
 step removed.pt remove \
     python "$root/scripts/remove_heads.py" gated/checkpoint_last.pt removed.pt
 step translations.txt translate sh -c "fairseq-generate data-bin --source-lang src --target-lang tgt \
