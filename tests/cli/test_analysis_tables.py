@@ -2,17 +2,20 @@
 
 import csv
 import json
+from argparse import Namespace
 
 import numpy as np
 import pytest
+import torch
 
-from analysis import ablation_table
+from analysis import ablation_table, sentence_loss
 from analysis.__main__ import main
 from analysis.sentence_loss import Scorer
 from fairseq_headprune.layout import Head
 from tests.helpers.analysis_tables import ablation, sweep, write_points
 from tests.helpers.dumps import random_attention, write_dump
 from tests.helpers.heads_json import heads_json, write_heads_json
+from tests.helpers.small_models import batch, dictionary, small_transformer
 
 
 def run(*arguments):
@@ -32,11 +35,22 @@ def refused(capsys, *arguments):
 # -- ablate ------------------------------------------------------------------------------
 
 
+def ids_batch(number, seed):
+    src, lengths, prev, target = batch([(5, 4)] * number, seed=seed)
+    net = {"src_tokens": src, "src_lengths": lengths, "prev_output_tokens": prev}
+    return {"id": torch.arange(number), "net_input": net, "target": target}
+
+
 @pytest.fixture
-def ablate(tiny, tmp_path):
-    def start(*more, out=tmp_path / "out"):
-        return run("ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "test", "--out", out,
-                   "--resamples", 100, *more)
+def ablate(tmp_path, monkeypatch):
+    """The command on a small model with random weights and twelve sentences, without reading files."""
+    symbols = Namespace(target_dictionary=dictionary(12))
+    monkeypatch.setattr("fairseq_headprune.checkpoints.load_model", lambda *_: (small_transformer(), None, symbols))
+    monkeypatch.setattr(sentence_loss, "load_batches", lambda *a: [ids_batch(a[4] or 12, seed=3)])
+    (tmp_path / "model.pt").write_bytes(b"weights")
+
+    def start(*more):
+        return run("ablate", tmp_path / "model.pt", "--data", "data-bin", "--out", tmp_path / "out", "--resamples", 50, *more)
 
     return start
 
@@ -50,7 +64,7 @@ def test_ablate_measures_every_head_and_some_bleu(ablate, tmp_path, capsys):
     for record in data["records"]:
         assert record["low"] <= record["difference"] <= record["high"]
         assert record["loss"] == pytest.approx(data["baseline"]["loss"] + record["difference"])
-    assert data["baseline"]["sentences"] == 24 and data["baseline"]["signature"].startswith("nrefs:1")
+    assert data["baseline"]["sentences"] == 12 and data["baseline"]["signature"].startswith("nrefs:1")
     with_bleu = [head for head, r in off.items() if "bleu" in r]
     assert with_bleu == [max(off, key=lambda h: abs(off[h]["difference"]))]
     assert len(data["provenance"]["model"]["sha256"]) == 64 and data["provenance"]["layout"]["enc_self"]
@@ -86,9 +100,8 @@ def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch):
     assert [len(off) for off in calls] == [0, 4, 4]
 
 
-def test_ablate_refuses_what_makes_no_sense(ablate, tiny, tmp_path, capsys):
+def test_ablate_refuses_what_makes_no_sense(ablate, tmp_path, capsys):
     ablate("--types", "enc-self", "--kinds", "layer")
-    out = tmp_path / "out"
     for more, words in (
         (["--kinds", "off"], "--kinds off"),
         (["--level", "1.5"], "--level must lie between 0 and 1"),
@@ -97,13 +110,22 @@ def test_ablate_refuses_what_makes_no_sense(ablate, tiny, tmp_path, capsys):
         (["--sentences", "5"], "belongs to another model, data or options"),
         (["--bleu", "enc-self:7:0"], "--bleu names enc-self:7:0, which the model does not have"),
         (["--bleu", "1", "--kinds", "layer"], "--bleu switches single heads off"),
-        (["--bleu", "1", "--references", tmp_path / "none.txt"], "none.txt"),
     ):
-        with pytest.raises(SystemExit):
-            ablate(*more, out=out)
-        assert words in capsys.readouterr().err
-    assert "does not exist" in refused(capsys, "ablate", tmp_path / "no.pt", "--data", tiny.data, "--out", out)
-    assert "--subset dev" in refused(capsys, "ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "dev", "--out", out)
+        with pytest.raises(SystemExit) as stop:
+            ablate(*more)
+        assert stop.value.code == 2 and words in capsys.readouterr().err
+    # the table of the first run is still whole
+    assert len(ablation_table.read(tmp_path / "out" / "ablation.json")["records"]) == 2
+
+
+def test_ablate_reads_checkpoints_and_data(tiny, tmp_path, capsys):
+    start = ("ablate", tiny.checkpoint, "--data", tiny.data, "--out", tmp_path / "out", "--resamples", 20)
+    run(*start, "--subset", "test", "--types", "dec-enc", "--kinds", "layer")
+    data = ablation_table.read(tmp_path / "out" / "ablation.json")
+    assert data["baseline"]["sentences"] == 24 and len(data["records"]) == 2
+    assert all(r["difference"] > 0 for r in data["records"])  # no translation without a look at the source
+    assert "--subset dev" in refused(capsys, *start, "--subset", "dev")
+    assert "does not exist" in refused(capsys, "ablate", tmp_path / "no.pt", "--data", tiny.data, "--out", tmp_path)
 
 
 # -- figures -----------------------------------------------------------------------------
