@@ -125,13 +125,14 @@ def rare_tokens(
     """
     if not tokens:
         return None
-    least = min(counts)
+    distinct = sorted(set(counts))
+    least = distinct[0]
     rarest = [i for i, count in enumerate(counts) if count == least]
     if all(tokens[i] in frequent for i in rarest):
         return None
     if len(rarest) > 1 and len({tokens[i] for i in rarest}) > 1:
         return Rare(rarest, rarest)
-    second = min((count for count in counts if count != least), default=least)
+    second = distinct[:2][-1]
     return Rare(rarest, [i for i, count in enumerate(counts) if count <= second])
 
 

@@ -4,6 +4,7 @@ Sentences of equal lengths that lie in one shard are taken together, a few at a 
 numpy's calls, not the numbers in them, are what short sentences cost.
 """
 
+import gc
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -251,10 +252,14 @@ def run(dump, analysis: Analysis, first_shard: int, position: int, after_shard: 
     ``after_shard(next_shard, position, unaligned)`` is called behind each, the place to show
     progress and to save. Returns the number of sentences read in all.
     """
-    for number, shard in enumerate(dump.iter_shards()):
-        if number < first_shard:
-            continue
-        unaligned = analysis.add_shard(shard.records, position)
-        position += len(shard)
-        after_shard(number + 1, position, unaligned)
+    gc.freeze()  # hundreds of thousands of objects of torch and fairseq that need no more looks
+    try:
+        for number, shard in enumerate(dump.iter_shards()):
+            if number < first_shard:
+                continue
+            unaligned = analysis.add_shard(shard.records, position)
+            position += len(shard)
+            after_shard(number + 1, position, unaligned)
+    finally:
+        gc.unfreeze()
     return position

@@ -109,8 +109,12 @@ def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
     if ends:
         token_ends = [place if allowed else -1 for place, allowed in zip(token_ends, ends)]
     word_ends = list(accumulate(map(len, plain)))
-    if token_ends == word_ends:
-        return Alignment(list(range(len(tokens))), list(range(len(tokens))))
+    if "" not in pieces and "" not in plain:
+        behind = dict(zip(token_ends, range(1, len(tokens) + 1)))
+        if behind.keys() >= set(word_ends):  # every word ends with a token: all but a few sentences
+            starts = [0, *map(behind.__getitem__, word_ends)]
+            starts.pop()
+            return Alignment(starts, list(range(len(word_ends))))
     return _units(token_ends, word_ends)
 
 
