@@ -60,6 +60,8 @@ def run(args):
     todo.sort(key=lambda i: KINDS.index(i.kind))
     if not todo:
         raise UserError(f"--types {args.types} leaves no head to switch off in {args.checkpoint}")
+    if args.bleu:
+        choose_heads(args.bleu, layout, [])  # a head that is not there is told now, not after hours
     scorer = Scorer(model, batches, task.target_dictionary.pad())
     identity = {
         "model": {"file": str(args.checkpoint), "sha256": file_sha256(args.checkpoint)},
