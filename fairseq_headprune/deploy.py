@@ -7,26 +7,14 @@ its own speed and 8-bit weights instead of ours.
 
 import os
 import tempfile
-from argparse import Namespace
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 import torch
 
-from fairseq_headprune import removal
+from fairseq_headprune import checkpoints, removal
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import HeadLayout
-
-
-def stock_arguments(dense: Dict[str, Any], data: str) -> Namespace:
-    """The configuration of a stock checkpoint as CTranslate2's converter reads it: flat, with
-    ``data`` the folder of the dictionaries."""
-    task = dense["cfg"]["task"]
-    if not isinstance(task, dict):
-        task = {"source_lang": None, "target_lang": None}
-    options = {**task, **dense["cfg"]["model"]}
-    options.update(task="translation", arch="transformer", data=str(data))
-    return Namespace(**options)
 
 
 def to_ctranslate2(
@@ -45,11 +33,17 @@ def to_ctranslate2(
     if Path(output).exists():
         raise UserError(f"{output} exists already: choose another folder")
     dense = removal.remove_heads(state, layout, dense=True)
-    dense["args"] = stock_arguments(dense, data)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "dense.pt")
         torch.save(dense, path)
-        FairseqConverter(path, str(data)).convert(str(output), quantization=quantization)
+        source, target = _languages(state)
+        converter = FairseqConverter(path, str(data), source_lang=source, target_lang=target)
+        converter.convert(str(output), quantization=quantization)
+
+
+def _languages(state: Dict[str, Any]):
+    options = checkpoints.configuration(state).get("task") or {}
+    return options.get("source_lang"), options.get("target_lang")
 
 
 def size_of(path) -> int:

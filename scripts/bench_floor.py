@@ -6,6 +6,7 @@ import argparse
 import json
 
 from fairseq_headprune.benchmarks import models, report
+from fairseq_headprune.benchmarks.interleave import conditions
 from fairseq_headprune.errors import UserError, command
 
 
@@ -29,7 +30,10 @@ def main(argv=None):
     rows = floor_table.rows(measured, models.size_named(measured["options"]["size"]))
     print(floor_table.table(rows))
     if args.out:
-        report.write_json(args.out, {"measured": args.measured, "rows": rows})
+        options = measured["options"]
+        found = {"program": "floor", "options": options, "results": rows}
+        found["conditions"] = conditions(options["device"])
+        report.write_json(args.out, found)
 
 
 if __name__ == "__main__":

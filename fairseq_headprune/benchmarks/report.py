@@ -60,6 +60,9 @@ def run_of(program: str, args):
         raise UserError("--device cuda: no such device here")
     torch.set_num_threads(args.threads)
     options = {k: v for k, v in vars(args).items() if k != "out"}
+    for name in ("checkpoint", "data"):  # where files lie is nobody's business
+        if options.get(name):
+            options[name] = Path(options[name]).name
     run = Run(program, options)
     run.conditions = conditions(args.device)
     yield run
@@ -136,6 +139,17 @@ def deployment_table(results) -> str:
     return markdown(["model"] + TIMES + ["bytes", "BLEU", "same as removed"], rows)
 
 
+def profile_table(results) -> str:
+    """Markdown: a column per side, a line per group of operators, percent."""
+    sides = [f"{entry['model']}, batch {entry['batch']}" for entry in results]
+    groups = list(dict.fromkeys(group for entry in results for group in entry["shares"]))
+    rows = [
+        [group] + [f"{100 * entry['shares'].get(group, 0.0):.0f} %" for entry in results]
+        for group in groups
+    ]
+    return markdown(["time spent in"] + sides, rows)
+
+
 def markdown(header: List[str], rows: List[List[str]]) -> str:
     """A table with padded columns."""
     widths = [max(len(line[i]) for line in [header] + rows) for i in range(len(header))]
@@ -144,6 +158,25 @@ def markdown(header: List[str], rows: List[List[str]]) -> str:
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
         for line in lines
     )
+
+
+def page(data: Dict[str, object], source: str) -> str:
+    """The table of one JSON file under its options and conditions; UserError for other files."""
+    from fairseq_headprune.benchmarks import device_check, floor_table
+
+    if not isinstance(data, dict) or "program" not in data:
+        raise UserError(f"{source} was not written by a benchmark")
+    tables = {
+        "decoding": decoding_table,
+        "training": training_table,
+        "ctranslate2": deployment_table,
+        "profile": profile_table,
+        "floor": floor_table.table,
+        "device-check": device_check.table,
+    }
+    options = ", ".join(f"{k} {v}" for k, v in data["options"].items())
+    conditions = ", ".join(f"{k} {v}" for k, v in data["conditions"].items())
+    return f"{options}\n({conditions})\n\n{tables[data['program']](data['results'])}\n"
 
 
 def exit_status(results) -> int:

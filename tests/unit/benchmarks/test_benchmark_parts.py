@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_headprune.benchmarks import decoding, floor, interleave, models, report, training
+from fairseq_headprune.benchmarks import decoding, floor, interleave, models, profile, report, training
 from fairseq_headprune.benchmarks.models import SIZES, Size
 from fairseq_headprune.errors import UserError
 
@@ -128,6 +128,18 @@ def test_all_sides_start_from_the_same_weights_and_learn():
     assert losses["stock"] == pytest.approx(losses["gates off"], rel=1e-5)
     for values in losses.values():
         assert values[-1] < values[0]
+
+
+def test_profile_shares():
+    times = [("aten::addmm", 3.0), ("aten::bmm", 2.0), ("aten::mm", 3.0), ("aten::view", 2.0)]
+    found = profile.shares(times)
+    assert list(found) == ["products with weights", "products of attention", "small operators"]
+    assert found["products with weights"] == pytest.approx(0.6)
+    assert sum(found.values()) == pytest.approx(1.0)
+    text = report.profile_table([{"batch": 1, "model": "stock", "shares": found}])
+    assert "| products with weights | 60 %" in text
+    measured = profile.profile(lambda: torch.ones(4, 4) @ torch.ones(4, 4), rounds=1)
+    assert measured["products with weights"] > 0
 
 
 def test_tables_and_files(tmp_path):
