@@ -21,6 +21,7 @@ setup(
     license="MIT",
     python_requires=">=3.8",
     packages=find_packages(include=["fairseq_headprune", "fairseq_headprune.*", "analysis", "analysis.*"]),
+    package_data={"analysis.report": ["*.html", "*.css", "*.js"]},
     install_requires=[
         f"ve-fairseq==0.12.3; {_wheel}",
         f"fairseq-fixed==0.12.3.1; {_no_wheel}",
@@ -35,7 +36,7 @@ setup(
         "conllu",
     ],
     extras_require={
-        "analysis": ["matplotlib"],
+        "analysis": ["matplotlib>=3.7"],
         "parse": ["stanza"],
         "deploy": ["ctranslate2"],
         "dev": ["pytest", "hypothesis"],
