@@ -115,7 +115,8 @@ def run(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
 ) -> List[Dict[str, object]]:
-    """One entry per batch size: spreads of all sides and the comparison of their hypotheses."""
+    """One entry per batch size: spreads of all sides, of their encoders alone, and the comparison of
+    their hypotheses."""
     timed, references = sides(size, words, layouts, target_length, beam, device)
     results = []
     for batch in batches:
@@ -131,10 +132,25 @@ def run(
         times = in_turns(
             calls, repeats, synchronize=wait, progress=lambda n: progress(f"batch {batch}: round {n}")
         )
-        entry = {"batch": batch, "agreement": agreement, "times": summary(times, "stock")}
+        encoders = {name: _encode(generator, sample) for name, generator in timed.items()}
+        encoding = in_turns(encoders, repeats, synchronize=wait)
+        entry = {
+            "batch": batch,
+            "agreement": agreement,
+            "times": summary(times, "stock"),
+            "encoder_times": summary(encoding, "stock"),
+        }
         results.append(entry)
     return results
 
 
 def _call(generator: SequenceGenerator, sample):
     return lambda: generator.generate([], sample)
+
+
+def _encode(generator: SequenceGenerator, sample):
+    @torch.no_grad()
+    def call():
+        return generator.model.forward_encoder(sample["net_input"])
+
+    return call

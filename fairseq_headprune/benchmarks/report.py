@@ -110,9 +110,11 @@ def decoding_table(results) -> str:
     for entry in results:
         for name, times in entry["times"].items():
             found = entry["agreement"].get(name)
+            encoder = entry.get("encoder_times", {}).get(name)
             same = "" if found is None else f"{found['identical']} of {found['hypotheses']}"
-            rows.append([str(entry["batch"])] + _row(name, times) + [same])
-    return markdown(["batch", "model"] + TIMES + ["same hypotheses"], rows)
+            alone = _range(encoder["cpu_speedup"], "{:.2f}") if encoder else ""
+            rows.append([str(entry["batch"])] + _row(name, times) + [alone, same])
+    return markdown(["batch", "model"] + TIMES + ["encoder alone", "same hypotheses"], rows)
 
 
 def training_table(results) -> str:
