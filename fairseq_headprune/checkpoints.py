@@ -29,6 +29,8 @@ MODULES = {
 def load_checkpoint(path) -> Dict[str, Any]:
     """The contents of a checkpoint file, on the CPU; UserError when it is not a whole fairseq one."""
     path = str(path)
+    if os.path.isdir(path):
+        raise UserError(f"{path} is a folder: name a checkpoint file")
     if not os.path.isfile(path):
         raise UserError(f"checkpoint {path} does not exist")
     try:
@@ -40,9 +42,10 @@ def load_checkpoint(path) -> Dict[str, Any]:
                 f"cannot read {path}: it holds an object of type {foreign[1]}, which torch does not "
                 "load from files that might run code"
             ) from None
-        first = (str(error).splitlines() or [type(error).__name__])[0]
+        if isinstance(error, PermissionError):
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
         raise UserError(
-            f"cannot read {path} as a checkpoint: it is truncated or no fairseq file ({first[:120]})"
+            f"cannot read {path} as a checkpoint: it is truncated or no fairseq file"
         ) from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise UserError(f"{path} is not a fairseq checkpoint: it has no 'model' entry")
@@ -58,7 +61,35 @@ def load_checkpoint(path) -> Dict[str, Any]:
         raise UserError(
             f"{path} is not an encoder-decoder Transformer: it has no {missing[0].format(0)}"
         )
+    _check_heads(state, path)
     return state
+
+
+def _check_heads(state: Dict[str, Any], path: str) -> None:
+    """UserError when weights and gates are not those of the heads that the configuration names."""
+    try:
+        stored = existing_layout(state)
+        stored.check_within(whole_layout(state))
+    except UserError as error:
+        raise UserError(f"{path} is damaged or no fairseq Transformer: {error}") from None
+    heads = num_heads(state)
+    for key in ATTENTION_TYPES:
+        for layer, existing in enumerate(stored[key]):
+            name = MODULES[key].format(layer)
+            weight = state["model"].get(f"{name}.out_proj.weight")
+            whole = getattr(weight, "shape", ())
+            log_a = state["model"].get(f"{name}.gates.scaled_log_a")
+            fits = len(whole) == 2 and whole[1] * heads[key] == whole[0] * len(existing)
+            if not fits or (log_a is not None and log_a.numel() != len(existing)):
+                raise UserError(
+                    f"{path} is damaged: {name} does not have the weights of {len(existing)} of "
+                    f"{heads[key]} heads that its configuration says"
+                )
+            if log_a is not None and not torch.isfinite(log_a).all():
+                raise UserError(
+                    f"the gates of {name} in {path} are not finite: training diverged, so use an "
+                    "earlier checkpoint"
+                )
 
 
 def _split_old_projections(model: Dict[str, Tensor]) -> None:
@@ -103,9 +134,13 @@ def configuration(state: Dict[str, Any]) -> Dict[str, Any]:
 
 def model_options(state: Dict[str, Any]) -> Dict[str, Any]:
     """The model's options, flat and named as the flags."""
-    if state.get("cfg"):
-        return plain(state["cfg"]["model"])
-    return plain(state["args"])
+    try:
+        options = plain(state["cfg"]["model"] if state.get("cfg") else state["args"])
+    except (KeyError, TypeError):
+        options = None
+    if not isinstance(options, dict):
+        raise UserError("the checkpoint's configuration does not describe a model")
+    return options
 
 
 def num_layers(state: Dict[str, Any]) -> Dict[str, int]:
@@ -129,10 +164,12 @@ def num_heads(state: Dict[str, Any]) -> Dict[str, int]:
     try:
         encoder = int(options["encoder_attention_heads"])
         decoder = int(options["decoder_attention_heads"])
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError):
+        encoder = decoder = 0
+    if min(encoder, decoder) < 1:
         raise UserError(
             "the checkpoint's configuration does not say how many attention heads its layers have"
-        ) from None
+        )
     return {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
 
 
@@ -150,7 +187,8 @@ def stored_layout(state: Dict[str, Any]) -> Optional[HeadLayout]:
 
 def existing_layout(state: Dict[str, Any]) -> HeadLayout:
     """The heads that have parameters in the checkpoint."""
-    return stored_layout(state) or whole_layout(state)
+    stored = stored_layout(state)
+    return whole_layout(state) if stored is None else stored
 
 
 def gate_options(state: Dict[str, Any]) -> Dict[str, Any]:

@@ -58,7 +58,7 @@ def parse_types(text: str) -> Tuple[str, ...]:
 def parse_head(text: str) -> Head:
     """``enc-self:1:3`` -> Head('enc_self', 1, 3)."""
     parts = text.split(":")
-    if len(parts) != 3 or not (parts[1].isdigit() and parts[2].isdigit()):
+    if len(parts) != 3 or not (parts[1].isdecimal() and parts[2].isdecimal()):
         raise UserError(f"'{text}' is not a head: write type:layer:head, e.g. enc-self:1:3")
     return Head(parse_type(parts[0]), int(parts[1]), int(parts[2]))
 
@@ -144,7 +144,7 @@ class HeadLayout:
         """From JSON text."""
         try:
             data = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise UserError(f"{source} is not JSON ({error})") from None
         return cls.from_dict(data, source)
 

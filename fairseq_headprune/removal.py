@@ -99,7 +99,8 @@ def remove_heads(
     ``pruned_transformer`` one. Optimizer state is dropped. UserError when the layout names heads
     that do not exist, or leaves no decoder-encoder head and that is not allowed.
     """
-    layout = layout or checkpoints.open_layout(state)
+    if layout is None:
+        layout = checkpoints.open_layout(state)
     if not any(layout["dec_enc"]) and not allow_no_cross_attention:
         raise UserError(
             "every dec-enc head would be removed and nothing could be translated any more; "
@@ -168,8 +169,8 @@ def _num_updates(state: Dict[str, Any]) -> int:
 def _configuration(state: Dict[str, Any]) -> Dict[str, Any]:
     """Plain configuration with a criterion that every fairseq has, and no paths of ours."""
     config = checkpoints.configuration(state)
-    config["common"]["user_dir"] = None
-    config["checkpoint"]["finetune_from_model"] = None
+    for section, option in (("common", "user_dir"), ("checkpoint", "finetune_from_model")):
+        config[section] = {**(config.get(section) or {}), option: None}
     criterion = config.get("criterion")
     if isinstance(criterion, dict):
         if str(criterion.get("_name", "")).startswith(STOCK_CRITERION):
@@ -226,12 +227,13 @@ def _flat_options(options: Dict[str, Any]) -> Dict[str, Any]:
 
 def save(state: Dict[str, Any], path, force: bool = False) -> None:
     """Write a checkpoint whole or not at all; UserError when the file exists and not ``force``."""
+    is_folder = str(path).endswith(os.sep) or os.path.isdir(path)
     path = Path(path)
-    if path.is_dir():
+    if is_folder:
         raise UserError(f"{path} is a folder: name the checkpoint file to write")
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise UserError(f"{path} exists already: choose another name or use --force")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise UserError(f"the folder {path.parent} does not exist: create it first")
     handle = None
     try:
@@ -243,7 +245,7 @@ def save(state: Dict[str, Any], path, force: bool = False) -> None:
         os.chmod(partial, 0o666 & ~umask)
         os.replace(partial, path)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error}") from None
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
     finally:
         if handle is not None and os.path.exists(partial):
             os.unlink(partial)

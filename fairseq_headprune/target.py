@@ -25,12 +25,12 @@ LIMIT = 1.0
 def parse_target(text: str) -> Dict[str, int]:
     """``"20"`` -> {"total": 20}; ``"enc-self=10,dec-self=20"`` -> {"enc_self": 10, "dec_self": 20}."""
     text = text.strip()
-    if text.isdigit():
+    if text.isdecimal():
         return {"total": int(text)}
     target: Dict[str, int] = {}
     for part in text.split(","):
         name, _, number = part.partition("=")
-        if not number.strip().isdigit():
+        if not number.strip().isdecimal():
             raise UserError(
                 f"cannot read the number of heads '{text}': write a number, "
                 "or one per type like enc-self=10,dec-self=20"

@@ -25,20 +25,21 @@ def main(argv=None):
     parser.add_argument("--force", action="store_true", help="overwrite the output; allow removing "
                         "every dec-enc head")
     args = parser.parse_args(argv)
-    if args.layout and args.keep:
+    if args.layout is not None and args.keep is not None:
         raise UserError("give --layout or --keep, not both")
     if os.path.exists(args.output) and not args.force:
         raise UserError(f"{args.output} exists already: choose another name or use --force")
     state = checkpoints.load_checkpoint(args.checkpoint)
     layout = None
-    if args.layout:
-        layout = read_layout(args.layout)
-    elif args.keep:
+    if args.layout is not None:
+        layout = read_layout(args.layout, "--layout")
+        layout.check_within(checkpoints.existing_layout(state), f"--layout {args.layout}")
+    elif args.keep is not None:
         layout = choose.most_open(state, parse_target(args.keep))
     result = removal.remove_heads(state, layout, args.dense, args.fp16, args.force)
     removal.save(result, args.output, args.force)
-    whole, kept = checkpoints.whole_layout(state), layout or checkpoints.open_layout(state)
-    print(kept.table(whole))
+    kept = checkpoints.open_layout(state) if layout is None else layout
+    print(kept.table(checkpoints.whole_layout(state)))
     old = removal.parameter_count(removal.without_gates(state["model"]))
     new = removal.parameter_count(result["model"])
     size = os.path.getsize(args.output)

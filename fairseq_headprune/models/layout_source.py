@@ -7,12 +7,12 @@ from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import HeadLayout
 
 
-def read_layout(value: str) -> HeadLayout:
-    """``--head-layout``: the JSON itself, a JSON file, or a checkpoint whose heads to copy."""
+def read_layout(value: str, option: str = "--head-layout") -> HeadLayout:
+    """The value of an option: the JSON itself, a JSON file, or a checkpoint whose heads to copy."""
     if value.lstrip().startswith("{"):
-        return HeadLayout.from_json(value, "--head-layout")
+        return HeadLayout.from_json(value, option)
     if not os.path.exists(value):
-        raise UserError(f"--head-layout {value} does not exist")
+        raise UserError(f"{option} {value} does not exist" if value else f"{option} is empty: name a file")
     if value.endswith(".pt"):
         from fairseq_headprune.checkpoints import checkpoint_layout, load_checkpoint
 

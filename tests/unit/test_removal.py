@@ -177,6 +177,52 @@ def test_other_models_are_refused(tmp_path):
         checkpoints.load_checkpoint(path)
 
 
+def set_option(state, name, value):
+    state["cfg"]["model"][name] = value
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda state: state["cfg"].pop("model"),
+        lambda state: state.update(cfg="text"),
+        lambda state: set_option(state, "encoder_attention_heads", 0),
+        lambda state: set_option(state, "encoder_attention_heads", "four"),
+        lambda state: set_option(state, "encoder_attention_heads", 2),
+        lambda state: set_option(state, "head_layout", '{"enc_self": [[0]], "dec_self": [], "dec_enc": []}'),
+        lambda state: state["model"].pop("encoder.layers.1.self_attn.out_proj.weight"),
+        lambda state: state["model"]["encoder.layers.1.self_attn.gates.scaled_log_a"].fill_(float("nan")),
+    ],
+    ids=["no model", "text", "no heads", "word", "other heads", "other layout", "no weight", "nan gates"],
+)
+def test_checkpoints_that_contradict_themselves_are_named(tmp_path, damage):
+    _, path = gated_file(tmp_path, SOME)
+    state = torch.load(path, weights_only=True)
+    damage(state)
+    torch.save(state, path)
+    with pytest.raises(UserError, match="gated.pt"):
+        checkpoints.load_checkpoint(path)
+
+
+def test_a_layout_without_any_head_is_a_layout(tmp_path):
+    _, path = gated_file(tmp_path, SOME)
+    state = checkpoints.load_checkpoint(path)
+    none = choose.most_open(state, {"total": 0})
+    with pytest.raises(UserError, match="every dec-enc head"):
+        removal.remove_heads(state, none)
+    out = tmp_path / "none.pt"
+    removal.save(removal.remove_heads(state, none, allow_no_cross_attention=True), out)
+    assert len(checkpoints.open_layout(checkpoints.load_checkpoint(out))) == 0
+
+
+@pytest.mark.parametrize("name", [".", "new/"])
+def test_a_folder_is_no_checkpoint(tmp_path, name):
+    with pytest.raises(UserError, match="is a folder"):
+        removal.save({}, f"{tmp_path}/{name}")
+    with pytest.raises(UserError, match="is a folder"):
+        checkpoints.load_checkpoint(tmp_path)
+
+
 def test_outputs_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     out = tmp_path / "out.pt"
     out.write_bytes(b"precious")

@@ -17,7 +17,7 @@ def test_parse(text, parsed):
     assert target.parse_target(text) == parsed
 
 
-@pytest.mark.parametrize("text", ["", "ten", "-3", "enc-self", "enc=3", "enc-self=1,enc-self=2"])
+@pytest.mark.parametrize("text", ["", "ten", "-3", "²", "enc-self=²", "enc-self", "enc=3", "enc-self=1,enc-self=2"])
 def test_unreadable_targets_are_refused(text):
     with pytest.raises(UserError):
         target.parse_target(text)
