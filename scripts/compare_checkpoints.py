@@ -2,12 +2,14 @@
 """Translate one set with several checkpoints in turns; print heads, BLEU, sizes and speed."""
 
 import argparse
-import json
 import sys
 from pathlib import Path
 
+import sacrebleu
+
 from fairseq_headprune import comparison
 from fairseq_headprune.errors import UserError, command
+from fairseq_headprune.relevance_table import save_json
 
 
 @command
@@ -26,9 +28,19 @@ def main(argv=None):
     named = {}
     for part in args.checkpoints:
         name, _, path = part.partition("=")
-        if not path:
+        if not (name and path):
             raise UserError(f"'{part}' names no checkpoint: write NAME=FILE")
+        if name in named:
+            raise UserError(f"two checkpoints are called '{name}': give each its own name")
         named[name] = path
+    for option, value in (("--beam", args.beam), ("--max-sentences", args.max_sentences)):
+        if value < 1:
+            raise UserError(f"{option} must be at least 1, not {value}")
+    if args.tokenize not in sacrebleu.BLEU.TOKENIZERS:
+        known = ", ".join(sacrebleu.BLEU.TOKENIZERS)
+        raise UserError(f"--tokenize does not know '{args.tokenize}': use one of {known}")
+    if args.json and not Path(args.json).parent.is_dir():
+        raise UserError(f"the folder of --json {args.json} does not exist: create it first")
 
     def progress(done, total):
         end = "\n" if done == total else ""
@@ -38,7 +50,7 @@ def main(argv=None):
         named, args.data, args.gen_subset, args.beam, args.max_sentences, args.tokenize, progress
     )
     if args.json:
-        Path(args.json).write_text(json.dumps(comparison.as_json(rows), indent=1) + "\n")
+        save_json(comparison.as_json(rows), args.json)
     print(comparison.table(rows))
 
 

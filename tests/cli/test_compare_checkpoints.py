@@ -20,7 +20,19 @@ def test_two_checkpoints_translate_every_sentence(tiny, tmp_path, capsys):
     assert rows[0]["heads"] == {"enc_self": 8, "dec_self": 8, "dec_enc": 8}
 
 
-@pytest.mark.parametrize("words, message", [(["only-a-path.pt"], "NAME=FILE"), (["a=none.pt"], "none.pt")])
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        (["only-a-path.pt"], "NAME=FILE"),
+        (["=a.pt"], "NAME=FILE"),
+        (["a=none.pt"], "none.pt"),
+        (["a=1.pt", "a=2.pt"], "two checkpoints are called 'a'"),
+        (["a=1.pt", "--beam", "0"], "--beam"),
+        (["a=1.pt", "--max-sentences", "-1"], "--max-sentences"),
+        (["a=1.pt", "--tokenize", "no"], "--tokenize"),
+        (["a=1.pt", "--json", "no/such/x.json"], "--json no/such/x.json"),
+    ],
+)
 def test_bad_input(tiny, words, message, capsys):
     with pytest.raises(SystemExit) as caught:
         main([*words, "--data", str(tiny.data)])
