@@ -89,28 +89,27 @@ def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> Li
 
 
 def _positional(tally, draws, groups) -> List[Dict]:
-    queries = tally.queries[:groups]
     all_votes, all_chances = tally.all_votes(), tally.all_chances()
+    heads = np.arange(len(all_votes))
+    best = [
+        most_frequent({int(i) - FAR: votes[i] for i in np.flatnonzero(votes)}) for votes in all_votes
+    ]
+    # Heads without any vote, and positions too far away for an interval, look at 0 for a start.
+    near = [offset is not None and abs(offset) <= NEAR for offset, _ in best]
+    column = np.array([offset + NEAR if ok else NEAR for (offset, _), ok in zip(best, near)])
+    sums = tally.votes[:groups][:, heads, column]
+    shares = _share(draws, sums, tally.queries[:groups], name="share")
+    possible = _share(draws, sums, tally.chances[:groups][:, column], "_possible", name="share")
     result = []
-    for votes, near in zip(all_votes, np.swapaxes(tally.votes[:groups], 0, 1)):
-        counts = {int(i) - FAR: votes[i] for i in np.flatnonzero(votes)}
-        offset, total = most_frequent(counts)
-        if offset is None:
-            empty = {"share": None, "n": int(queries.sum()), "low": None, "high": None}
-            possible = {f"{key}_possible": None for key in empty}
-            result.append({"offset": None, **empty, **possible})
-            continue
-        if abs(offset) <= NEAR:
-            sums = near[:, offset + NEAR][:, None]
-            chances = tally.chances[:groups, offset + NEAR][:, None]
-            (share,) = _share(draws, sums, queries, name="share")
-            (possible,) = _share(draws, sums, chances, "_possible", name="share")
-        else:  # too far for an interval: no group keeps counts of it
-            n, m = int(queries.sum()), int(all_chances[offset + FAR])
-            share = {"share": _number(total / n), "n": n, "low": None, "high": None}
-            possible = {"share_possible": _number(total / m), "n_possible": m}
-            possible.update(low_possible=None, high_possible=None)
-        result.append({"offset": offset, **share, **possible})
+    for (offset, votes), ok, entry, of_possible in zip(best, near, shares, possible):
+        entry.update(of_possible)
+        if not ok:
+            n, chances = entry["n"], 0 if offset is None else int(all_chances[offset + FAR])
+            entry = dict.fromkeys(entry)
+            entry.update(n=n, n_possible=chances)
+            if offset is not None:
+                entry.update(share=_number(votes / n), share_possible=_number(votes / chances))
+        result.append({"offset": offset, **entry})
     return result
 
 

@@ -34,7 +34,8 @@ ENTITIES = {
 }
 """What the Moses tokenizer writes for characters that it escapes, and for a hyphen it splits off."""
 
-_ESCAPES_BEHIND = tuple(entity[1:] for entity in ENTITIES if entity[0] == "&")
+_BEHIND_AND = tuple(entity[1:] for entity in ENTITIES if entity[0] == "&")
+_BEHIND_NUMBER = tuple(entity[2:] for entity in ENTITIES if entity[:2] == "&#")
 _ENTITY = re.compile("|".join(map(re.escape, ENTITIES)))
 _ATOM = re.compile(_ENTITY.pattern + "|.", re.DOTALL)
 
@@ -145,10 +146,7 @@ def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bo
 
 
 def _spell_carefully(tokens):
-    tokens = [
-        "&" + JOINER if token in UNKNOWN and _is_escape(tokens[place + 1 : place + 6]) else token
-        for place, token in enumerate(tokens)
-    ]
+    tokens = _known_escapes(tokens)
     pieces: List[Optional[str]] = []
     ends: List[bool] = []
     for group in words(tokens):
@@ -165,10 +163,18 @@ def _spell_carefully(tokens):
     return pieces, ends
 
 
-def _is_escape(following) -> bool:
-    """Whether what follows an unknown token reads ``lt;`` or the like: then it was the ``&``, which
-    Moses text has in escapes alone."""
-    return "".join(map(_bare, following)).startswith(_ESCAPES_BEHIND)
+def _known_escapes(tokens: Sequence[str]) -> List[str]:
+    """Tokens with ``&`` and ``&#`` in place of unknown ones that stand before ``lt;``, ``91;`` and
+    the like: Moses text has these characters in escapes alone, and not every dictionary has them."""
+    result = list(tokens)
+    for place, token in enumerate(tokens):
+        if token in UNKNOWN:
+            following = "".join(map(_bare, tokens[place + 1 : place + 6]))
+            if following.startswith(_BEHIND_AND):
+                result[place] = "&" + JOINER
+            elif place and tokens[place - 1] in UNKNOWN and following.startswith(_BEHIND_NUMBER):
+                result[place - 1 : place + 1] = ["&" + JOINER, "#" + JOINER]
+    return result
 
 
 def _spell_run(run, pieces, ends):

@@ -32,6 +32,7 @@ TABLE = [
     ("fran@@ <unk> ois", "françois", [0], [0]),
     ("<unk>", "a b", [0], [0, 0]),
     ("x <unk> l@@ t@@ ; y", "x < y", [0, 1, 5], [0, 1, 2]),
+    ("é <unk> <unk> 9@@ 1@@ ; y", "é [ y", [0, 1, 6], [0, 1, 2]),
     ("<unk> <unk> #@@ 9@@ 1@@ ; y", "¿ [ y", [0, 1, 6], [0, 1, 2]),
     # The same text written in another way.
     ("The “ dog ”", "the `` dog ''", [0, 1, 2, 3], [0, 1, 2, 3]),
