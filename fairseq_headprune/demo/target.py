@@ -1,0 +1,75 @@
+"""The target language: the verb comes first, adjectives follow, and agreement crosses words.
+
+clause = auxiliary verb [adverb] subject [marker] object [place] .
+
+The auxiliary fuses class and number of the subject with the tone of the whole sentence.
+"""
+
+from typing import Dict, List, Optional
+
+from fairseq_headprune.demo import source
+from fairseq_headprune.demo.lexicon import Lexicon
+from fairseq_headprune.demo.phrases import Clause, NounPhrase, PrepositionalPhrase, Sentence, Word, tone
+
+
+def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
+    """The translation of a sentence."""
+    translator = _Translator(sentence, lexicon)
+    result = translator.clause(sentence.clauses[0], None)
+    if sentence.conjunction:
+        result.append(translator.word(sentence.conjunction))
+        result += translator.clause(sentence.clauses[1], None)
+    return [*result, translator.word(sentence.stop)]
+
+
+class _Translator:
+    def __init__(self, sentence: Sentence, lexicon: Lexicon):
+        self.lexicon = lexicon
+        tone_ = tone(sentence)
+        self.ending: Dict[Word, str] = {}
+        before = 0
+        for token in source.tokens(sentence):
+            self.ending[token.word] = lexicon.endings[max(before, tone_)]
+            before = token.word.lexeme.link
+
+    def word(self, word: Word, inflection: str = "", stem: Optional[str] = None) -> str:
+        return (stem or word.lexeme.target) + inflection + self.ending[word]
+
+    def clause(self, clause: Clause, antecedent: Optional[NounPhrase]) -> List[str]:
+        lexicon = self.lexicon
+        subject = antecedent if clause.gap == "subject" else clause.subject
+        verb = clause.verb.lexeme
+        result = [
+            lexicon.auxiliary[subject.noun.lexeme.group, subject.number],
+            self.word(clause.verb),
+        ]
+        if clause.adverb:
+            result.append(self.word(clause.adverb, lexicon.adverb_ending[verb.group]))
+        if clause.subject:
+            result += self.noun_phrase(clause.subject)
+        if clause.object:
+            if verb.group == 1:
+                result.append(lexicon.object_marker)
+            result += self.noun_phrase(clause.object)
+        if clause.place:
+            result += self.place(clause.place)
+        return result
+
+    def noun_phrase(self, phrase: NounPhrase) -> List[str]:
+        noun, lexicon = phrase.noun.lexeme, self.lexicon
+        result = []
+        if phrase.determiner:
+            article = lexicon.article[phrase.determiner.lexeme.source, noun.group, phrase.number]
+            result.append(self.word(phrase.determiner, stem=article))
+        result.append(self.word(phrase.noun, lexicon.plural if phrase.number == 2 else ""))
+        for adjective in phrase.adjectives:
+            result.append(self.word(adjective, lexicon.class_vowels[noun.group]))
+        if phrase.place:
+            result += self.place(phrase.place)
+        if phrase.relative:
+            result.append(self.word(phrase.relative.that))
+            result += self.clause(phrase.relative, phrase)
+        return result
+
+    def place(self, place: PrepositionalPhrase) -> List[str]:
+        return [self.word(place.preposition), *self.noun_phrase(place.phrase)]
