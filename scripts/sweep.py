@@ -20,6 +20,27 @@ def numbers(text):
         raise UserError(f"'{text}' is no list of numbers: write them like 0.01,0.02") from None
 
 
+def split(text, mark):
+    """The parts that are not blank."""
+    return [part.strip() for part in text.split(mark) if part.strip()]
+
+
+def seeds(text):
+    """``1,2`` -> integers of at least 1, one at least."""
+    found = split(text, ",")
+    if not found or not all(part.isdecimal() and int(part) for part in found):
+        raise UserError(f"--seeds '{text}' is no list of seeds: write whole numbers from 1 on, like 1,2")
+    return [int(part) for part in found]
+
+
+def words(option, text):
+    """Split as a shell does."""
+    try:
+        return tuple(shlex.split(text))
+    except ValueError as error:
+        raise UserError(f"{option} '{text}' cannot be split into words: {error}") from None
+
+
 def parse(argv):
     parser = argparse.ArgumentParser(description=__doc__)
     add = parser.add_argument
@@ -76,20 +97,26 @@ def parse(argv):
 @command
 def main(argv=None):
     args = parse(argv)
+    for name in ("beam", "generate_tokens", "jobs", "threads", "max_tokens"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
+    if "/" in args.suffix:
+        raise UserError(f"--suffix '{args.suffix}' cannot be part of a folder's name: leave out '/'")
+    if bool(split(args.criteria, ",")) != bool(split(args.counts, ";")):
+        raise UserError("--criteria and --counts need each other: name criteria and head counts")
     default = "" if args.keep or args.criteria or args.targets or args.scratch else None
     lambdas = args.lambdas if args.lambdas is not None else default
     if lambdas is None:
         lambdas = points.LAMBDAS[args.setting]
     else:
         lambdas = [] if lambdas == "none" else numbers(lambdas)
-    split = lambda text, mark: [part.strip() for part in text.split(mark) if part.strip()]  # noqa: E731
     grid = []
-    for seed in split(args.seeds, ","):
+    for seed in seeds(args.seeds):
         criteria = [(c, n) for c in split(args.criteria, ",") for n in split(args.counts, ";")]
         made = points.make_grid(
             args.setting, args.updates, args.settle_updates, lambdas, split(args.targets, ";"),
             split(args.keep, ";"), args.keep_from, criteria, args.tuned, split(args.scratch, ","),
-            args.scratch_updates, int(seed), not args.no_control,
+            args.scratch_updates, seed, not args.no_control,
             args.suffix,
         )
         grid += [p for p in made if p not in grid]
@@ -98,9 +125,9 @@ def main(argv=None):
         grid = points.select(grid, split(args.only, ","))
     budget = Budget(
         **{n: getattr(args, n) for n in Budget.__dataclass_fields__ if n != "extra"},
-        extra=tuple(shlex.split(args.train_options)),
+        extra=words("--train-options", args.train_options),
     )
-    analysis = Analysis(args.analyse, tuple(shlex.split(args.roles_options))) if args.analyse else None
+    analysis = Analysis(args.analyse, words("--roles-options", args.roles_options)) if args.analyse else None
     sweep = run.Sweep(
         args.baseline, args.data, args.out, tuple(run.parse_test(t) for t in args.test),
         args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from fairseq_headprune.errors import UserError
+from fairseq_headprune.target import parse_target
 
 SETTINGS = {
     "enc": {"gate_types": "enc-self", "freeze": "decoder"},
@@ -72,7 +73,7 @@ def target_name(target: str) -> str:
 
 def in_setting(target: str, setting: str) -> str:
     """A bare count in the encoder-only setting counts encoder heads; other text stays."""
-    return f"enc-self={target}" if setting == "enc" and target.isdigit() else target
+    return f"enc-self={target}" if setting == "enc" and target.isdecimal() else target
 
 
 def make_grid(
@@ -147,6 +148,8 @@ def check_points(points: Sequence[Point]) -> List[Point]:
         seen[point.name] = point
         if point.method not in METHODS:
             raise UserError(f"unknown method '{point.method}': use {', '.join(METHODS)}")
+        if point.target:
+            parse_target(point.target)  # for its refusals
         if point.updates < 0 or point.settle_updates < 0:
             raise UserError("numbers of updates must not be negative")
         if not 0 <= point.l0_lambda < float("inf"):

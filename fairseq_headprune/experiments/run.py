@@ -108,7 +108,10 @@ def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("
 def run_point(sweep: Sweep, point: Point, device: str = "") -> Dict[str, Any]:
     """Make one point, or what is missing of it; returns its result (see `results`)."""
     folder = sweep.out / point.name
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the folder {folder} of --out: {error.strerror}") from None
     steps = Steps(folder, commands.environment(device, sweep.threads))
     if steps.finished("point", point.to_dict()) and (folder / "result.json").exists():
         result = read_json(folder / "result.json")

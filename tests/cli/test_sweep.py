@@ -139,6 +139,11 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     (["--test", "x"], "cannot read --test 'x'"),
     (["--test", "x=test:/no/file"], "/no/file of --test x do not exist"),
     (["--lambdas", "none", "--only", "baseline", "--test", "x=nosuch"], "there is no subset 'nosuch'"),
+    (["--seeds", "one"], "--seeds 'one'"),
+    (["--beam", "0"], "--beam must be at least 1"),
+    (["--train-options", "'open"], "--train-options 'open"),
+    (["--suffix", "/x"], "--suffix '/x'"),
+    (["--counts", "3"], "--criteria and --counts need each other"),
     (["--figures", "figures"], "--figures needs --results"),
     (["--criteria", "luck", "--counts", "3", "--only", "enc-luck-3"], "unknown criterion 'luck'"),
 ])

@@ -55,6 +55,7 @@ def test_names_say_the_seed_and_fit_into_a_file_system():
     (lambda: grid(lambdas=[-1.0]), "lambda must be a number of at least 0"),
     (lambda: make_grid("enc", -1, 1, lambdas=[0.1]), "must not be negative"),
     (lambda: check_points([Point("a", "enc", "magic")]), "unknown method 'magic'"),
+    (lambda: make_grid("enc", 1, 1, targets=["few"]), "cannot read the number of heads 'few'"),
     (lambda: select(grid(), ["nothing"]), "--only names 'nothing'"),
 ])
 def test_bad_grids_are_refused(make, message):
