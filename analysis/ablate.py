@@ -115,6 +115,8 @@ def _check(args) -> List[str]:
         value = getattr(args, name)
         if value is not None and value < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
+    if args.seed < 0:
+        raise UserError(f"--seed must be at least 0, not {args.seed}")
     if args.bleu and "without" not in kinds:
         raise UserError("--bleu switches single heads off: add 'without' to --kinds")
     return kinds
@@ -154,7 +156,7 @@ def choose_heads(text: str, layout, records: Sequence[Dict[str, Any]]) -> List[H
     """Heads named by --bleu: all, the N with the largest change of the loss, or a list."""
     if text == "all":
         return list(layout)
-    if text.isdigit():
+    if text.isdecimal():
         order = sorted(records, key=lambda r: -abs(r["difference"]))
         return [Head(r["type"], r["layer"], r["head"]) for r in order[: int(text)]]
     heads = [parse_head(part) for part in text.split(",")]

@@ -255,6 +255,12 @@ def load_model(path, data: Optional[str] = None):
         raise UserError(
             f"cannot find the dictionaries of {path} ({error}): name the folder of its binarised data"
         ) from None
+    except Exception as error:  # fairseq says it with a bare Exception
+        if "infer language pair" not in str(error):
+            raise
+        raise UserError(
+            f"{data} holds no binarised data: name the folder that fairseq-preprocess wrote"
+        ) from None
     model = models[0]
     model.eval()
     return model, cfg, task
