@@ -82,9 +82,9 @@ def decided(
 def check_options(temperature: float, stretch: Stretch, init: float, lr_scale: float) -> None:
     """UserError unless the options describe a Hard Concrete distribution that can be trained."""
     low, high = stretch
-    if not temperature > 0:
-        raise UserError(f"--gate-temperature must be positive, not {temperature}")
-    if not (low < 0 and high > 1):
+    if not 0 < temperature < math.inf:
+        raise UserError(f"--gate-temperature must be a positive number, not {temperature}")
+    if not (-math.inf < low < 0 and 1 < high < math.inf):
         raise UserError(
             "--gate-stretch-low must be below 0 and --gate-stretch-high above 1, "
             f"not {low} and {high}: otherwise gates cannot become exactly 0 or 1"
