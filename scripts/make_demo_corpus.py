@@ -8,7 +8,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fairseq_headprune.demo import corpus  # noqa: E402
-from fairseq_headprune.errors import command  # noqa: E402
+from fairseq_headprune.errors import UserError, command  # noqa: E402
 
 
 def parser() -> argparse.ArgumentParser:
@@ -26,9 +26,14 @@ def parser() -> argparse.ArgumentParser:
 @command
 def main(argv=None):
     args = parser().parse_args(argv)
+    if args.merges < 1:
+        raise UserError(f"--merges must be at least 1, not {args.merges}")
     sizes = {split: getattr(args, split) for split in corpus.SPLITS}
     files = corpus.corpus_files(corpus.draw_splits(args.seed, sizes), args.merges)
-    corpus.write_corpus(args.out, files, args.force)
+    try:
+        corpus.write_corpus(args.out, files, args.force)
+    except OSError as error:
+        raise UserError(f"cannot write to --out {args.out}: {error.strerror or error}") from None
     print(f"{args.out}: " + ", ".join(f"{sizes[s]} {s}" for s in corpus.SPLITS) + " sentence pairs")
 
 
