@@ -5,7 +5,7 @@
 #   bash scripts/demo.sh [OUT]        (default OUT: demo-out; run again to continue where it stopped)
 #
 # The environment may change the scale: DEMO_SENTENCES (30000 pairs to train on), DEMO_TEST (600),
-# DEMO_UPDATES (1500), DEMO_PRUNE_UPDATES (400).
+# DEMO_UPDATES (2000), DEMO_PRUNE_UPDATES (400).
 set -eu
 . "$(dirname "$0")/setup_env.sh"
 out=${1:-demo-out}
@@ -50,7 +50,7 @@ step data-bin/test.src-tgt.tgt.idx preprocess \
     --trainpref corpus/train.bpe --validpref corpus/valid.bpe --testpref corpus/test.bpe
 step baseline/checkpoint_last.pt train \
     fairseq-train data-bin --arch transformer $sizes $common --save-dir baseline \
-    --criterion label_smoothed_cross_entropy --max-tokens 2000 --max-update "${DEMO_UPDATES:-1500}" \
+    --criterion label_smoothed_cross_entropy --max-tokens 2000 --max-update "${DEMO_UPDATES:-2000}" \
     --lr 0.005 --lr-scheduler inverse_sqrt --warmup-updates 300
 step gated/checkpoint_last.pt prune \
     fairseq-train data-bin --arch gated_transformer $sizes $common --save-dir gated \

@@ -64,7 +64,8 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
     )
     if layout is None:
         layout = whole
-    layout.check_within(whole, "--head-layout")
+    is_file = cfg.head_layout and not cfg.head_layout.lstrip().startswith("{")
+    layout.check_within(whole, f"--head-layout {cfg.head_layout}" if is_file else "--head-layout")
     options = dict(
         temperature=cfg.gate_temperature,
         stretch=stretch,
