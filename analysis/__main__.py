@@ -11,11 +11,17 @@ import sys
 from fairseq_headprune.errors import command
 
 COMMANDS = {
-    "roles": ("analysis.roles_command", "what each head does: confidence, positional, syntactic, rare words"),
+    "roles": (
+        "analysis.roles_command",
+        "what each head does: confidence, positional, syntactic, rare words",
+    ),
     "compare": ("analysis.compare", "several models side by side, heads matched by what they do"),
     "ablate": ("analysis.ablate", "switch heads off at test time: differences in loss and BLEU"),
     "figures": ("analysis.figures", "draw the paper's figures and tables from saved tables"),
-    "maps": ("analysis.maps", "save attention maps of chosen sentences for Figure 5 and the report"),
+    "maps": (
+        "analysis.maps",
+        "save attention maps of chosen sentences for Figure 5 and the report",
+    ),
     "report": ("analysis.report", "one self-contained page to read in a browser"),
 }
 """Command -> its module and what it does, in one line."""

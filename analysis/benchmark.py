@@ -53,7 +53,15 @@ def analyse(made: synthetic.Synthetic) -> None:
     from analysis.__main__ import main
 
     with tempfile.TemporaryDirectory(dir=made.dump.parent) as out:
-        arguments = ["--conllu", made.trees, "--frequencies", made.frequencies, "--out", out, "--quiet"]
+        arguments = [
+            "--conllu",
+            made.trees,
+            "--frequencies",
+            made.frequencies,
+            "--out",
+            out,
+            "--quiet",
+        ]
         sys.stdout, kept = open(os.devnull, "w"), sys.stdout
         try:
             main(["roles", *map(str, [made.dump, *arguments])])
@@ -71,7 +79,9 @@ SIDES = {
 def measure(side: str, directory: str) -> Dict:
     """Run one side in this process: seconds of clock and processor, peak memory in bytes."""
     directory = Path(directory)
-    made = synthetic.Synthetic(directory / "dump", directory / "trees.conllu", directory / "dict.txt")
+    made = synthetic.Synthetic(
+        directory / "dump", directory / "trees.conllu", directory / "dict.txt"
+    )
     wall, cpu = time.perf_counter(), time.process_time()
     SIDES[side](made)
     return {
@@ -105,7 +115,11 @@ def run(bench: Bench, directory: Optional[str] = None, out: Optional[str] = None
         for number in range(bench.repeats):
             for side in SIDES:
                 runs[side].append(_in_new_process(side, home))
-                print(f"{number + 1}/{bench.repeats} {side}: {_text(runs[side][-1])}", file=sys.stderr, flush=True)
+                print(
+                    f"{number + 1}/{bench.repeats} {side}: {_text(runs[side][-1])}",
+                    file=sys.stderr,
+                    flush=True,
+                )
     finally:
         shutil.rmtree(home)
     result = summary(bench, runs)
@@ -137,7 +151,11 @@ def _text(measured) -> str:
 def summary(bench: Bench, runs: Dict[str, List[Dict]]) -> Dict:
     """Medians, spread and the two ratios of every run."""
     result: Dict = {"bench": bench._asdict(), "threads": 1, "sides": {}}
-    result["machine"] = {"python": platform.python_version(), "processor": platform.machine(), "cpus": os.cpu_count()}
+    result["machine"] = {
+        "python": platform.python_version(),
+        "processor": platform.machine(),
+        "cpus": os.cpu_count(),
+    }
     for side, measured in runs.items():
         result["sides"][side] = {
             key: {

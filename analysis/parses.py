@@ -158,7 +158,9 @@ class ConlluFile:
         try:
             self._file = _plain(self.path)
             self._index()
-            self._bytes = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
+            self._bytes = (
+                mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
+            )
         except (OSError, EOFError, zlib.error) as error:
             why = getattr(error, "strerror", None) or error
             raise UserError(f"cannot read the parses {path}: {why}") from None

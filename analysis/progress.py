@@ -9,6 +9,8 @@ from typing import Dict, Mapping, Optional
 
 import numpy as np
 
+from fairseq_headprune.errors import UserError
+
 
 class Checkpoint:
     """Tallies and counts in one file, replaced as a whole at most every ``seconds``.
@@ -45,13 +47,18 @@ class Checkpoint:
         if not now and time.monotonic() - self._last < self.seconds:
             return False
         arrays = {
-            f"{name}.{key}": array for name, t in tallies.items() for key, array in t.arrays().items()
+            f"{name}.{key}": array
+            for name, t in tallies.items()
+            for key, array in t.arrays().items()
         }
         about = json.dumps({"identity": self.identity, "state": dict(state)})
         temporary = self.path.with_name(self.path.name + ".tmp")
-        with open(temporary, "wb") as file:
-            np.savez(file, about=about, **arrays)
-        os.replace(temporary, self.path)
+        try:
+            with open(temporary, "wb") as file:
+                np.savez(file, about=about, **arrays)
+            os.replace(temporary, self.path)
+        except OSError as error:
+            raise UserError(f"cannot write {self.path}: {error.strerror}") from None
         self._last = time.monotonic()
         return True
 
@@ -71,6 +78,8 @@ def write_whole(files: Mapping[Path, str]) -> None:
             renames.append((temporary, path))
         while renames:
             os.replace(*renames.pop(0))
+    except OSError as error:
+        raise UserError(f"cannot write {error.filename}: {error.strerror}") from None
     finally:
         for temporary, _ in renames:
             temporary.unlink(missing_ok=True)

@@ -38,7 +38,9 @@ class Largest(NamedTuple):
 
     def vote(self) -> np.ndarray:
         """What each of the keys that share the largest weight gets: 1, 1/2, ..., or 0. float32"""
-        return np.divide(1, self.count, out=np.zeros(self.count.shape, np.float32), where=self.count > 0)
+        return np.divide(
+            1, self.count, out=np.zeros(self.count.shape, np.float32), where=self.count > 0
+        )
 
 
 def largest(weights: np.ndarray) -> Largest:
@@ -83,7 +85,9 @@ def offset_votes(found: Largest) -> np.ndarray:
     # With one key a row, the sum of the numbers of the keys that have it is its number.
     numbers = np.arange(keys, dtype=small).reshape(-1, 1, 1, 1)
     key = np.add.reduce(found.at * numbers, axis=0, dtype=small).astype(np.int32)
-    row = np.arange(sentences * heads, dtype=np.int32).reshape(sentences, heads) * width + queries - 1
+    row = (
+        np.arange(sentences * heads, dtype=np.int32).reshape(sentences, heads) * width + queries - 1
+    )
     where = row - np.arange(queries, dtype=np.int32).reshape(-1, 1, 1)
     size = sentences * heads * width
     place = np.where(found.count == 1, key + where, size)
@@ -194,7 +198,9 @@ def is_rare(two_rarest: Optional[float], chance: Optional[float], limits: Thresh
     clearly more often than equal weights would have it (in short sentences that is often)."""
     if two_rarest is None:
         return False
-    return two_rarest > limits.rare_share - EDGE and two_rarest - chance >= limits.rare_margin - EDGE
+    return (
+        two_rarest > limits.rare_share - EDGE and two_rarest - chance >= limits.rare_margin - EDGE
+    )
 
 
 class Function(NamedTuple):
@@ -239,4 +245,3 @@ def most_frequent(counts: Mapping[int, float]) -> Tuple[Optional[int], float]:
     ones; (None, 0) when nothing was counted."""
     best = max(counts, key=lambda offset: (counts[offset], -abs(offset), -offset), default=None)
     return (best, counts[best]) if best is not None and counts[best] > 0 else (None, 0)
-

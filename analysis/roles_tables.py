@@ -92,7 +92,8 @@ def _positional(tally, draws, groups) -> List[Dict]:
     all_votes, all_chances = tally.all_votes(), tally.all_chances()
     heads = np.arange(len(all_votes))
     best = [
-        most_frequent({int(i) - FAR: votes[i] for i in np.flatnonzero(votes)}) for votes in all_votes
+        most_frequent({int(i) - FAR: votes[i] for i in np.flatnonzero(votes)})
+        for votes in all_votes
     ]
     # Heads without any vote, and positions too far away for an interval, look at 0 for a start.
     near = [offset is not None and abs(offset) <= NEAR for offset, _ in best]

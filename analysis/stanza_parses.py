@@ -30,7 +30,9 @@ def load_pipeline(directory, lang: str):
     """
     directory = Path(directory)
     if not directory.is_dir():
-        raise UserError(f"--stanza {directory} is not a directory: give the one with resources.json")
+        raise UserError(
+            f"--stanza {directory} is not a directory: give the one with resources.json"
+        )
     try:
         import stanza
     except ImportError:
@@ -92,7 +94,11 @@ def parse_dump(dump, directory, lang: str, path, quiet: bool = False) -> Tuple[P
 
 def to_conllu(pipeline, sentences: Sequence[Sequence[str]], first: int) -> List[str]:
     """CoNLL-U blocks of sentences of words; ``first`` numbers the first one."""
-    parsed = iter(pipeline([list(words) for words in sentences if words]).sentences) if any(sentences) else iter(())
+    parsed = (
+        iter(pipeline([list(words) for words in sentences if words]).sentences)
+        if any(sentences)
+        else iter(())
+    )
     blocks = []
     for number, words in enumerate(sentences, first):
         rows = [("_", "_", "X", 0, "root")]

@@ -115,7 +115,9 @@ class Analysis:
         if not np.isfinite(relevance).all():
             raise UserError(f"sentence {record.id} of the dump has {flag(type)} relevance that is "
                             "not finite: dump it again")  # fmt: skip
-        self.by_type[type].add_relevance(place, roles.relevance_shares(relevance, self.layers[type]))
+        self.by_type[type].add_relevance(
+            place, roles.relevance_shares(relevance, self.layers[type])
+        )
 
     # -- sentences of equal lengths -----------------------------------------------------
 

@@ -165,7 +165,8 @@ def _spell_carefully(tokens):
 
 def _known_escapes(tokens: Sequence[str]) -> List[str]:
     """Tokens with ``&`` and ``&#`` in place of unknown ones that stand before ``lt;``, ``91;`` and
-    the like: Moses text has these characters in escapes alone, and not every dictionary has them."""
+    the like: Moses text has these characters in escapes alone, and not every dictionary has them.
+    """
     result = list(tokens)
     for place, token in enumerate(tokens):
         if token in UNKNOWN:

@@ -13,7 +13,13 @@ from analysis.__main__ import COMMANDS, main
 from analysis.progress import Checkpoint
 from tests.helpers.dumps import conllu_text, pointing, random_attention, write_dump
 
-TREE = [("A", 2, "det"), ("dog", 3, "nsubj"), ("chases", 0, "root"), ("cats", 3, "obj"), (".", 3, "punct")]
+TREE = [
+    ("A", 2, "det"),
+    ("dog", 3, "nsubj"),
+    ("chases", 0, "root"),
+    ("cats", 3, "obj"),
+    (".", 3, "punct"),
+]
 SOURCE = ["A", "dog", "chas@@", "es", "cats", "."]
 FREQUENCIES = "A 90\n. 80\ndog 9\nchas@@ 3\nes 5\ncats 2\n"
 
@@ -23,7 +29,10 @@ def sentence(rng):
     return {
         "source": SOURCE,
         "target": ["x"],
-        "attention": {"enc_self": maps.reshape(2, 2, 7, 7), "dec_enc": random_attention(rng, 2, 2, 2, 7)},
+        "attention": {
+            "enc_self": maps.reshape(2, 2, 7, 7),
+            "dec_enc": random_attention(rng, 2, 2, 2, 7),
+        },
         "relevance": {"enc_self": rng.random((2, 2, 2))},
     }
 
@@ -72,7 +81,9 @@ def test_a_whole_run(case, tmp_path, capsys):
     # The planted head: every token looks one back, the first at itself. So "cats" finds "chases",
     # whose second piece looks at its first.
     first = heads[0]
-    assert first["positional"]["offset"] == -1 and first["positional"]["share"] == pytest.approx(5 / 6, abs=1e-6)
+    assert first["positional"]["offset"] == -1 and first["positional"]["share"] == pytest.approx(
+        5 / 6, abs=1e-6
+    )
     assert first["syntactic"]["obj"]["d->h"]["accuracy"] == 1
     assert first["syntactic"]["nsubj"]["h->d"]["accuracy"] == 0
     assert first["relevance"] == pytest.approx(1 - heads[1]["relevance"], abs=1e-5)
@@ -87,7 +98,10 @@ def test_a_whole_run(case, tmp_path, capsys):
 
 
 def test_without_trees_and_frequencies_the_other_measures_are_taken(case, tmp_path):
-    assert main(["roles", str(case / "dump"), "--out", str(tmp_path), "--types", "dec-enc", "--quiet"]) == 0
+    assert (
+        main(["roles", str(case / "dump"), "--out", str(tmp_path), "--types", "dec-enc", "--quiet"])
+        == 0
+    )
     loaded = content(tmp_path)
     assert loaded["relations"] is None and {h["type"] for h in loaded["heads"]} == {"dec_enc"}
 
@@ -127,6 +141,15 @@ def test_a_killed_run_goes_on_and_ends_the_same(case, tmp_path, monkeypatch, cap
     assert seen[0] == 0
 
 
+def test_output_that_cannot_be_written(case, tmp_path, capsys):
+    out = tmp_path / "out"
+    (out / "heads.csv.tmp").mkdir(parents=True)
+    with pytest.raises(SystemExit) as stop:
+        run(case, out)
+    assert stop.value.code == 2 and "cannot write" in capsys.readouterr().err
+    assert not any(path.is_file() and path.suffix == ".json" for path in out.iterdir())
+
+
 def test_a_truncated_state_is_not_used(case, tmp_path):
     assert run(case, tmp_path / "whole") == 0
     (tmp_path / "out").mkdir()
@@ -149,22 +172,36 @@ def fails(capsys, out, *args):
 def test_parses_that_do_not_fit(case, tmp_path, capsys):
     out, trees = tmp_path / "out", tmp_path / "t.conllu"
     trees.write_text(conllu_text([TREE] * 59))
-    assert "59 sentences and the dump's text 60" in fails(capsys, out, case / "dump", "--conllu", trees)
+    assert "59 sentences and the dump's text 60" in fails(
+        capsys, out, case / "dump", "--conllu", trees
+    )
     trees.write_text(conllu_text([TREE] * 61))
-    assert "61 sentences and the dump's text 60" in fails(capsys, out, case / "dump", "--conllu", trees)
+    assert "61 sentences and the dump's text 60" in fails(
+        capsys, out, case / "dump", "--conllu", trees
+    )
     shifted = [[("Cats", 2, "nsubj"), ("sleep", 0, "root")]] * 30 + [TREE] * 30
     trees.write_text(conllu_text(shifted))
     message = fails(capsys, out, case / "dump", "--conllu", trees)
-    assert "30 of 60 sentences have another text than their parse" in message and "its order" in message
-    trees.write_text(conllu_text([TREE] * 60).replace("chases\t_\tX\t_\t_\t0", "chases\t_\tX\t_\t_\tx", 1))
+    assert (
+        "30 of 60 sentences have another text than their parse" in message
+        and "its order" in message
+    )
+    trees.write_text(
+        conllu_text([TREE] * 60).replace("chases\t_\tX\t_\t_\t0", "chases\t_\tX\t_\t_\tx", 1)
+    )
     assert "t.conllu, line 4: 'x' is not" in fails(capsys, out, case / "dump", "--conllu", trees)
-    assert "cannot read the parses" in fails(capsys, out, case / "dump", "--conllu", tmp_path / "none")
+    assert "cannot read the parses" in fails(
+        capsys, out, case / "dump", "--conllu", tmp_path / "none"
+    )
 
 
 def test_a_few_unaligned_sentences_are_listed(case, tmp_path, capsys):
     trees = tmp_path / "t.conllu"
     trees.write_text(conllu_text([TREE] * 57 + [[("Cats", 0, "root")]] * 3))
-    assert main(["roles", str(case / "dump"), "--conllu", str(trees), "--out", str(tmp_path / "out")]) == 0
+    assert (
+        main(["roles", str(case / "dump"), "--conllu", str(trees), "--out", str(tmp_path / "out")])
+        == 0
+    )
     assert "3 of them not aligned" in capsys.readouterr().out
     lines = (tmp_path / "out" / "unaligned.tsv").read_text().splitlines()
     assert [line.split("\t")[0] for line in lines] == ["57", "58", "59"]
@@ -199,14 +236,19 @@ def test_options_that_make_no_sense(case, tmp_path, capsys, args, message):
 def test_dumps_that_are_none(case, tmp_path, capsys):
     assert "is not a dump" in fails(capsys, tmp_path / "out", case)
     (tmp_path / "file").write_text("")
-    assert "cannot make the output directory" in fails(capsys, tmp_path / "file" / "out", case / "dump")
+    assert "cannot make the output directory" in fails(
+        capsys, tmp_path / "file" / "out", case / "dump"
+    )
 
 
 def test_the_dispatcher(capsys):
     assert main([]) == main(["nonsense"]) == 2
     assert main(["--help"]) == 0
     printed = capsys.readouterr()
-    assert all(name in printed.out for name in COMMANDS) and "unknown command 'nonsense'" in printed.err
+    assert (
+        all(name in printed.out for name in COMMANDS)
+        and "unknown command 'nonsense'" in printed.err
+    )
     with pytest.raises(SystemExit) as stop:
         main(["roles", "--help"])
     assert stop.value.code == 0 and "--frequencies" in capsys.readouterr().out
@@ -214,13 +256,24 @@ def test_the_dispatcher(capsys):
 
 def test_stanza_parses_offline_and_keeps_its_trees(case, shared, tmp_path, monkeypatch):
     pytest.importorskip("stanza")
+
     def no_network(*args, **kwargs):
         raise AssertionError("network use attempted")
 
     monkeypatch.setattr(socket.socket, "connect", no_network)
-    monkeypatch.setattr(stanza_parses, "load_pipeline", functools.lru_cache(stanza_parses.load_pipeline))
+    monkeypatch.setattr(
+        stanza_parses, "load_pipeline", functools.lru_cache(stanza_parses.load_pipeline)
+    )
     out = tmp_path / "out"
-    args = ["roles", str(case / "dump"), "--stanza", str(shared / "stanza"), "--out", str(out), "--quiet"]
+    args = [
+        "roles",
+        str(case / "dump"),
+        "--stanza",
+        str(shared / "stanza"),
+        "--out",
+        str(out),
+        "--quiet",
+    ]
     assert main(args) == 0
     trees = (out / "trees.conllu").read_text().splitlines()
     assert trees[0].startswith("# parser = stanza") and "ewt-small" in trees[0]

@@ -8,7 +8,9 @@ from fairseq_headprune.errors import UserError
 
 def test_fairseq_dictionary(tmp_path):
     path = tmp_path / "dict.txt"
-    path.write_text("the 900\na 900\ndog 30 #fairseq:overwrite\nnew york 4\n\u2028 3\nmadeupword0000 0\n")
+    path.write_text(
+        "the 900\na 900\ndog 30 #fairseq:overwrite\nnew york 4\n\u2028 3\nmadeupword0000 0\n"
+    )
     counts, frequent = frequencies.load(path, 2)
     assert counts == {"the": 900, "a": 900, "dog": 30, "new york": 4, "\u2028": 3}
     assert frequent == {"the", "a"}
@@ -22,7 +24,12 @@ def test_tabs_and_any_order(tmp_path):
 
 @pytest.mark.parametrize(
     "text, message",
-    [("the 3\nfour\n", "line 2"), ("the 3\na x\n", "line 2"), ("", "no token"), ("a 0\n", "no token")],
+    [
+        ("the 3\nfour\n", "line 2"),
+        ("the 3\na x\n", "line 2"),
+        ("", "no token"),
+        ("a 0\n", "no token"),
+    ],
 )
 def test_bad_files(tmp_path, text, message):
     path = tmp_path / "dict.txt"

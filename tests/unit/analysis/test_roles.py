@@ -15,7 +15,9 @@ weights = st.sampled_from([0.0, 0.1, 0.2, 0.5])
 
 
 def attention(keys, queries, sentences=2, heads=3):
-    return arrays.arrays(np.float16, (keys, queries, sentences, heads), elements=weights.map(np.float16))
+    return arrays.arrays(
+        np.float16, (keys, queries, sentences, heads), elements=weights.map(np.float16)
+    )
 
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5))
@@ -34,7 +36,9 @@ def test_largest_gives_every_row_one_vote(array):
         expected = head_roles.row_votes(list(array[(slice(None), *index)].astype(float)))
         assert to_float(found.weight)[index] == array[(slice(None), *index)].max()
         assert found.count[index] == len(expected)
-        given_ = {k: vote[index] for k in np.flatnonzero(found.at[(slice(None), *index)]) if vote[index]}
+        given_ = {
+            k: vote[index] for k in np.flatnonzero(found.at[(slice(None), *index)]) if vote[index]
+        }
         assert given_ == pytest.approx({k: float(v) for k, v in expected.items()})
 
 
@@ -93,7 +97,11 @@ def cut_sentences(draw):
     number = draw(st.integers(1, 3))
     array = draw(attention(size, size, number, 2))
     starts = [
-        sorted({0} | draw(st.sets(st.integers(0, size - 1)))) if draw(st.booleans()) or i == 0 else []
+        (
+            sorted({0} | draw(st.sets(st.integers(0, size - 1))))
+            if draw(st.booleans()) or i == 0
+            else []
+        )
         for i in range(number)
     ]
     rows = [(s, w) for s in range(number) for w in range(len(starts[s])) if draw(st.booleans())]
@@ -178,7 +186,13 @@ def test_is_syntactic(accuracy, baseline, kind, expected):
 
 @pytest.mark.parametrize(
     "share, chance, expected",
-    [(0.6, 0.1, True), (0.5, 0.1, True), (0.49, 0.1, False), (0.55, 0.5, False), (None, None, False)],
+    [
+        (0.6, 0.1, True),
+        (0.5, 0.1, True),
+        (0.49, 0.1, False),
+        (0.55, 0.5, False),
+        (None, None, False),
+    ],
 )
 def test_is_rare(share, chance, expected):
     assert roles.is_rare(share, chance, LIMITS) is expected
@@ -197,7 +211,11 @@ def test_functions_as_texts():
         "syntactic": {"nsubj": {"h->d": measured, "d->h": {"accuracy": 0.5, "baseline": 0.45}}},
         "rare": {"two_rarest": 0.83, "two_rarest_chance": 0.2},
     }
-    assert roles.functions(record, LIMITS) == ["positional +1", "syntactic nsubj h->d", "rare words"]
+    assert roles.functions(record, LIMITS) == [
+        "positional +1",
+        "syntactic nsubj h->d",
+        "rare words",
+    ]
 
 
 def test_most_frequent_prefers_near_positions():

@@ -23,13 +23,18 @@ def keys(value):
 
 def test_synthetic_heads_json_has_the_keys_of_a_real_one(tmp_path):
     rng = np.random.default_rng(1)
-    sentence = {"source": ["a", "b", "c"], "attention": {"enc_self": random_attention(rng, 1, 1, 4, 4)}}
+    sentence = {
+        "source": ["a", "b", "c"],
+        "attention": {"enc_self": random_attention(rng, 1, 1, 4, 4)},
+    }
     tree = [("a", 2, "nsubj"), ("b", 0, "root"), ("c", 2, "obj")]
     (tmp_path / "t").write_text(conllu_text([tree] * 3))
     dump = open_dump(write_dump(tmp_path / "dump", [sentence] * 3))
     relations = ("nsubj", "obj", "amod", "advmod")
     frequencies = Frequencies({"a": 3, "b": 2, "c": 1}, {"a"})
-    analysis = stream.Analysis(dump, ("enc_self",), ConlluFile(tmp_path / "t"), relations, False, frequencies)
+    analysis = stream.Analysis(
+        dump, ("enc_self",), ConlluFile(tmp_path / "t"), relations, False, frequencies
+    )
     stream.run(dump, analysis, 0, 0, lambda *_: None)
     real = roles_tables.build(dump, analysis, Thresholds(), 50, 0.95, 1)
     made = heads_json(layers=1, heads=1)
@@ -46,7 +51,10 @@ def test_tables():
     first, record = rows[0], content["heads"][0]
     assert list(first)[:3] == ["type", "layer", "head"] and list(first)[-1] == "functions"
     assert float(first["relevance"]) == record["relevance"]
-    assert float(first["syntactic_nsubj_h->d_accuracy"]) == record["syntactic"]["nsubj"]["h->d"]["accuracy"]
+    assert (
+        float(first["syntactic_nsubj_h->d_accuracy"])
+        == record["syntactic"]["nsubj"]["h->d"]["accuracy"]
+    )
     assert float(first["positional_share"]) == record["positional"]["share"]
     assert first["functions"] == "; ".join(record["functions"])
     assert rows[-1]["rare_rarest"] == ""

@@ -18,7 +18,9 @@ from tests.reference import head_roles
 RELATIONS = ("nsubj", "obj", "amod")
 
 
-def analyse(path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",), relations=RELATIONS):
+def analyse(
+    path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",), relations=RELATIONS
+):
     """heads.json's content (without provenance) and the pass itself."""
     dump = open_dump(path)
     if trees is not None:
@@ -45,7 +47,9 @@ def random_sentence(rng, generator):
     """Words cut into pieces, a tree over them, and attention of three types."""
     words, pieces, units = [], [], []
     for _ in range(rng.choice((0, 1, 1, 2, 5, 9))):
-        parts = [rng.choice("abcdefgh") * rng.randint(1, 2) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
+        parts = [
+            rng.choice("abcdefgh") * rng.randint(1, 2) for _ in range(rng.choice((1, 1, 1, 2, 3)))
+        ]
         units.append(list(range(len(pieces), len(pieces) + len(parts))))
         pieces += [part + "@@" for part in parts[:-1]] + parts[-1:]
         words.append("".join(parts))
@@ -53,7 +57,9 @@ def random_sentence(rng, generator):
     tree = []
     for i, word in enumerate(words):
         head = rng.choice([j for j in range(len(words)) if j != i]) + 1 if i != root else 0
-        label = rng.choice(("nsubj", "nsubj:pass", "obj", "dobj", "amod", "det")) if head else "root"
+        label = (
+            rng.choice(("nsubj", "nsubj:pass", "obj", "dobj", "amod", "det")) if head else "root"
+        )
         tree.append((word, head, label))
     target = [rng.choice("xyz") for _ in range(rng.choice((0, 1, 4)))]
     s, t = len(pieces) + 1, len(target) + 1
@@ -88,12 +94,20 @@ def random_case(tmp_path_factory):
         types=("enc_self", "dec_self", "dec_enc"), relevance=("enc_self", "dec_enc"), heads=4,
         shard_bytes=20_000,
     )  # fmt: skip
-    counts = {piece: n for n, piece in enumerate(sorted({t for s in sentences for t in s["source"]}))}
+    counts = {
+        piece: n for n, piece in enumerate(sorted({t for s in sentences for t in s["source"]}))
+    }
     content, analysis, _ = analyse(
-        directory / "dump", directory, trees, counts, top=6, types=("enc_self", "dec_self", "dec_enc")
+        directory / "dump",
+        directory,
+        trees,
+        counts,
+        top=6,
+        types=("enc_self", "dec_self", "dec_enc"),
     )
     halves = [
-        {t: s["attention"][t].astype(np.float16).astype(float) for t in s["attention"]} for s in sentences
+        {t: s["attention"][t].astype(np.float16).astype(float) for t in s["attention"]}
+        for s in sentences
     ]
     return sentences, halves, counts, content, analysis
 
@@ -149,7 +163,9 @@ def test_syntactic_as_the_reference(random_case):
             assert about["histogram"] == {str(k): offsets[k] for k in sorted(offsets)}
             assert measured["baseline"] == pytest.approx(max(offsets.values()) / queries, abs=1e-5)
             assert offsets[measured["baseline_offset"]] == max(offsets.values())
-            assert measured["gain"] == pytest.approx(measured["accuracy"] - measured["baseline"], abs=2e-6)
+            assert measured["gain"] == pytest.approx(
+                measured["accuracy"] - measured["baseline"], abs=2e-6
+            )
             assert measured["gain_low"] <= measured["gain"] <= measured["gain_high"]
 
 
@@ -190,7 +206,10 @@ def planted(tmp_path, behaviours, lengths, trees=None, counts=None, top=2, layou
     size)``: the key it points at for every query, None for equal weights."""
     sentences = []
     for number, size in enumerate(lengths):
-        maps = [pointing(behave(number, size), size) if size else np.ones((1, 1)) for behave in behaviours]
+        maps = [
+            pointing(behave(number, size), size) if size else np.ones((1, 1))
+            for behave in behaviours
+        ]
         source = texts[number] if texts else [f"w{i}" for i in range(size)]
         sentences.append({"source": source, "attention": {"enc_self": np.array(maps)}})
     layout = layout or HeadLayout((tuple(range(len(behaviours))),), ((),), ((),))
@@ -238,9 +257,21 @@ def test_positional_heads_at_95_and_85_percent(tmp_path):
 
 SVO = [("w0", 2, "det"), ("w1", 3, "nsubj"), ("w2", 0, "root"), ("w3", 5, "amod"), ("w4", 3, "obj")]
 """A subject right before its verb."""
-SAVO = [("w0", 3, "nsubj"), ("w1", 3, "advmod"), ("w2", 0, "root"), ("w3", 5, "amod"), ("w4", 3, "obj")]
+SAVO = [
+    ("w0", 3, "nsubj"),
+    ("w1", 3, "advmod"),
+    ("w2", 0, "root"),
+    ("w3", 5, "amod"),
+    ("w4", 3, "obj"),
+]
 """A subject two words before it."""
-SAAVO = [("w0", 4, "nsubj"), ("w1", 4, "advmod"), ("w2", 4, "advmod"), ("w3", 0, "root"), ("w4", 4, "obj")]
+SAAVO = [
+    ("w0", 4, "nsubj"),
+    ("w1", 4, "advmod"),
+    ("w2", 4, "advmod"),
+    ("w3", 0, "root"),
+    ("w4", 4, "obj"),
+]
 
 
 def test_subject_found_in_60_percent_where_the_best_position_finds_45(tmp_path):
@@ -349,9 +380,14 @@ def test_words_that_share_a_unit_ask_one_question(tmp_path):
     # "do n't" and "don 't" have no boundary in common; both words have the same subject.
     tree = [("I", 2, "nsubj"), ("do", 0, "root"), ("n't", 2, "advmod")]
     tree_of_both = [("I", 3, "nsubj"), ("do", 3, "nsubj"), ("n't", 0, "root")]
-    sentence = {"source": ["I", "don", "&apos;t"], "attention": {"enc_self": np.full((1, 1, 4, 4), 0.25)}}
+    sentence = {
+        "source": ["I", "don", "&apos;t"],
+        "attention": {"enc_self": np.full((1, 1, 4, 4), 0.25)},
+    }
     path = write_dump(tmp_path / "dump", [sentence, sentence])
-    content, analysis, _ = analyse(path, tmp_path, [tree, tree_of_both], relations=("nsubj", "advmod"))
+    content, analysis, _ = analyse(
+        path, tmp_path, [tree, tree_of_both], relations=("nsubj", "advmod")
+    )
     assert analysis.counts["relations_inside_a_word"] == 2
     assert analysis.counts["merged_words"] == 2
     assert content["relations"]["nsubj"]["h->d"]["n"] == 2

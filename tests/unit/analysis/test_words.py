@@ -66,7 +66,14 @@ def test_words_of_pieces():
     assert words("▁the ▁cot ton .".split()) == [[0], [1, 2, 3]]
     assert words("▁a <unk> b".split()) == [[0], [1, 2]]
     assert words([]) == []
-    assert word_texts("a wom@@ an &apos;s dirt @-@ bike".split()) == ["a", "woman", "'s", "dirt", "-", "bike"]
+    assert word_texts("a wom@@ an &apos;s dirt @-@ bike".split()) == [
+        "a",
+        "woman",
+        "'s",
+        "dirt",
+        "-",
+        "bike",
+    ]
 
 
 letters = st.text("abc", min_size=1, max_size=4)
