@@ -5,13 +5,15 @@ Reads what ``fairseq-generate --head-relevance RULE --relevance-table FILE`` wri
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 from scipy.stats import rankdata
 
 from analysis import files
 from analysis.head_table import HeadTable
+from fairseq_headprune import relevance_table as averages
+from fairseq_headprune.dump import Dump
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import ATTENTION_TYPES, Head, HeadLayout, flag
 
@@ -139,15 +141,37 @@ def top_heads(table: RelevanceTable, type: str, count: int = 5) -> List[Head]:
     return sorted(heads, key=lambda h: (-table.shares[type][h.layer, h.head], h))[:count]
 
 
-def compare(tables: Sequence[RelevanceTable]) -> Dict[str, Any]:
-    """Everything above for several rules, as it is saved."""
+def split_half(dump: Dump) -> Tuple[RelevanceTable, ...]:
+    """Two halves of the sentences of a dump with relevance, those of even and of odd number, as
+    tables: how well they agree is as well as rules can be expected to."""
+    options = dump.manifest["options"].get("relevance") or {}
+    if not dump.contents["relevance"]:
+        raise UserError(f"{dump.directory} has no relevance: make it with --head-relevance")
+    halves = [averages.RelevanceTable(dump.layout) for _ in range(2)]
+    for record in dump:
+        halves[record.id % 2].add(record.relevance)
+    return tuple(
+        RelevanceTable(
+            options["rule"],
+            dump.manifest,
+            {"sentences": half.sentences, "steps": half.steps},
+            dump.layout,
+            half.magnitudes(),
+        )
+        for half in halves
+    )
+
+
+def compare(tables: Sequence[RelevanceTable], halves=()) -> Dict[str, Any]:
+    """Everything above for several rules, as it is saved. ``halves``: pairs of `split_half`."""
     check_alike(tables)
     return {
         "model": tables[0].provenance["model"],
         "data": tables[0].provenance["data"],
         "counts": {table.rule: dict(table.counts) for table in tables},
         "agreement": [
-            {"rules": [a.rule, b.rule], **agreement(a, b)} for a, b in combinations(tables, 2)
+            {"rules": [a.rule, b.rule], **agreement(a, b)}
+            for a, b in [*combinations(tables, 2), *halves]
         ],
         "dominance": {table.rule: dominance(table) for table in tables},
         "top": {
@@ -164,7 +188,8 @@ def markdown(comparison: Mapping[str, Any]) -> str:
     for pair in comparison["agreement"]:
         for type in ATTENTION_TYPES:
             row = pair[type]
-            cells = [" and ".join(pair["rules"]), flag(type)]
+            one, two = pair["rules"]
+            cells = [f"{one}, two halves" if one == two else f"{one} and {two}", flag(type)]
             cells += ["-" if row[k] is None else f"{row[k]:.2f}" for k in ("all", "mean")]
             cells.append(f"{row['same_top']} of {row['of']}")
             lines.append(f"| {' | '.join(cells)} |")

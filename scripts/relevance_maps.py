@@ -2,11 +2,12 @@
 """Heat maps of head relevance from saved tables, and how far the rules agree."""
 
 import argparse
-import logging
+import io
 import sys
 from pathlib import Path
 
 from analysis import files, relevance
+from fairseq_headprune.dump import open_dump
 from fairseq_headprune.errors import command
 from fairseq_headprune.layout import ATTENTION_TYPES, flag
 
@@ -16,29 +17,34 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tables", nargs="+", metavar="FILE",
                         help="tables of fairseq-generate --relevance-table, one per rule")
+    parser.add_argument("--dump", action="append", default=[], metavar="DIR",
+                        help="dump with the relevance of a rule: adds how well two halves of its "
+                        "sentences agree (repeatable)")
     parser.add_argument("--out", required=True, type=Path,
-                        help="folder for the pictures, agreement.json and agreement.md")
+                        help="folder for the pictures and agreement.json")
     args = parser.parse_args(argv)
     tables = [relevance.read(path) for path in args.tables]
-    comparison = relevance.compare(tables)
+    halves = [relevance.split_half(open_dump(path)) for path in args.dump]
+    comparison = relevance.compare(tables, halves)
 
     import matplotlib
 
     matplotlib.use("agg")
-    logging.getLogger("matplotlib").setLevel(logging.WARNING)
-    from analysis.figures import command as figures
     from analysis.figures import grid, style
 
+    # one scale for all, so that a flat map looks flat
+    top = max(rows.max() for table in tables for rows in table.shares.values())
     for table in tables:
         heads = relevance.head_table(table)
         for type in ATTENTION_TYPES:
             with style.applied():
                 title = f"{flag(type)}, rule {table.rule}"
-                figure = grid.heat(heads, type, "relevance", title, "share of the layer")
-                figures.save({f"{table.rule}_{flag(type)}": figure}, args.out)
+                figure = grid.heat(heads, type, "relevance", title, "share of the layer", limit=top)
+                picture = io.BytesIO()
+                figure.savefig(picture, format="png")
                 matplotlib.pyplot.close(figure)
+            files.write_bytes(args.out / f"{table.rule}_{flag(type)}.png", picture.getvalue())
     files.write_json(args.out / "agreement.json", comparison)
-    files.write_text(args.out / "agreement.md", relevance.markdown(comparison))
     print(relevance.markdown(comparison), end="")
 
 

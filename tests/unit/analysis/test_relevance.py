@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
 from analysis import relevance
+from fairseq_headprune.dump import DumpWriter, make_manifest, open_dump
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout
 
@@ -87,6 +88,37 @@ def test_tables_of_different_models_are_not_compared(tmp_path):
         relevance.read(tmp_path / "c.json")
 
 
+def dumped(directory):
+    manifest = make_manifest(
+        model={"file": "m.pt", "sha256": "ab"},
+        layout=LAYOUT,
+        num_heads=dict.fromkeys(ATTENTION_TYPES, 3),
+        attention=(),
+        relevance=ATTENTION_TYPES,
+        options={"relevance": {"rule": "epsilon"}},
+    )
+    rng = np.random.default_rng(0)
+    steps = {}
+    with DumpWriter(directory, manifest) as writer:
+        for id in (3, 0, 1, 2):
+            steps[id] = {
+                t: rng.normal(size=(id + 1, LAYOUT.counts()[t])).astype(np.float32)
+                for t in ATTENTION_TYPES
+            }
+            writer.add(id, ["</s>"], ["x"] * id + ["</s>"], {}, steps[id])
+    return steps
+
+
+def test_halves_are_the_means_of_even_and_odd_sentences(tmp_path):
+    steps = dumped(tmp_path)
+    even, odd = relevance.split_half(open_dump(tmp_path))
+    for half, ids in ((even, (0, 2)), (odd, (1, 3))):
+        every = np.abs(np.concatenate([steps[id]["enc_self"] for id in ids]))
+        first = every[:, :3] / every[:, :3].sum(1, keepdims=True)
+        np.testing.assert_allclose(half.shares["enc_self"][0], first.mean(0), rtol=1e-5)
+        assert half.counts["steps"] == sum(id + 1 for id in ids)
+
+
 def test_the_script_draws_every_type_of_every_rule(tmp_path, capsys):
     from scripts import relevance_maps
 
@@ -94,9 +126,11 @@ def test_the_script_draws_every_type_of_every_rule(tmp_path, capsys):
         str(saved(tmp_path / f"{rule}.json", rule=rule, seed=n))
         for n, rule in enumerate(("alpha-beta", "epsilon"))
     ]
-    relevance_maps.main([*paths, "--out", str(tmp_path / "out")])
+    dumped(tmp_path / "d")
+    relevance_maps.main([*paths, "--dump", str(tmp_path / "d"), "--out", str(tmp_path / "out")])
     names = {path.name for path in (tmp_path / "out").glob("*.png")}
     assert len(names) == 6 and "epsilon_dec-enc.png" in names
     comparison = json.loads((tmp_path / "out" / "agreement.json").read_text())
     assert comparison["agreement"][0]["rules"] == ["alpha-beta", "epsilon"]
-    assert (tmp_path / "out" / "agreement.md").read_text() == capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "| alpha-beta and epsilon | enc-self |" in printed and "epsilon, two halves" in printed
