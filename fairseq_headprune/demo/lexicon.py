@@ -43,7 +43,7 @@ NOUN_ENDINGS = "wort fin wing stone root horn bird bell".split()
 VERB_ENDINGS = "ified ooned".split()
 ADJECTIVE_ENDINGS = "ish ous".split()
 NAME_ENDINGS = "son mira dor".split()
-TAIL_STEMS = {"NOUN": 150, "VERB": 40, "ADJ": 40, "PROPN": 50}
+TAIL_STEMS = {"NOUN": 90, "VERB": 25, "ADJ": 25, "PROPN": 30}
 
 CORE_RATES = {"NOUN": 3.3, "VERB": 1.3, "VERB0": 0.43, "ADJ": 1.9, "ADV": 0.76, "ADP": 1.0}
 TAIL_RATES = {"NOUN": 0.64, "VERB": 0.25, "ADJ": 0.37, "PROPN": 0.14}
@@ -66,6 +66,7 @@ class Lexeme:
     frequency: float = 0.0
     tone: int = 0
     link: int = 0
+    inner_link: Optional[int] = None
     transitive: bool = False
     is_tail: bool = False
 
@@ -185,11 +186,11 @@ class Lexicon:
                 stem = meaning = stem.capitalize()  # names are copied, not translated
             else:
                 meaning = target.coin(*_TARGET_STEM)
-            tone = rng.choices((0, 1, 2), TONE_SHARES)[0]
+            tone, inner = rng.choices((0, 1, 2), TONE_SHARES)[0], rng.randrange(LINKS)
             for i, (ending, sense) in enumerate(zip(endings, meanings)):
                 lexemes.append(Lexeme(
                     stem + ending, meaning + sense, upos, weight / len(endings),
                     group=i % (VERB_CLASSES if upos == "VERB" else NOUN_CLASSES),
-                    frequency=TAIL_RATES[upos] * weight, tone=tone, link=i % LINKS, transitive=upos == "VERB", is_tail=True,
+                    frequency=TAIL_RATES[upos] * weight, tone=tone, link=i % LINKS, inner_link=inner, transitive=upos == "VERB", is_tail=True,
                 ))
         return lexemes

@@ -14,7 +14,7 @@ MAX_DEPTH = 2
 
 TWO_CLAUSES = 0.4
 
-TAIL_COUNTS = ((0, 0.2), (1, 0.35), (2, 0.3), (3, 0.15))
+TAIL_COUNTS = ((0, 0.15), (1, 0.35), (2, 0.3), (3, 0.2))
 """How many tail words a sentence has, with probabilities."""
 
 

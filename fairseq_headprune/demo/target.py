@@ -29,6 +29,8 @@ class _Translator:
         self.ending: Dict[Word, str] = {}
         before = 0
         for token in source.tokens(sentence):
+            if token.word.lexeme.inner_link is not None:
+                before = token.word.lexeme.inner_link
             self.ending[token.word] = lexicon.endings[max(before, tone_)]
             before = token.word.lexeme.link
 
