@@ -1,8 +1,8 @@
 """The pruning path through fairseq's own command lines, on a tiny model."""
 
 import json
+import logging
 import os
-import re
 import runpy
 import subprocess
 import sys
@@ -11,6 +11,7 @@ import pytest
 import torch
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import progress_bar
 from fairseq_cli import validate as validate_cli
 
 from fairseq_headprune import checkpoints
@@ -58,17 +59,36 @@ def hypotheses(data, path, *more):
     return {int(row[0][2:]): row[2] for row in rows}
 
 
-def valid_loss(data, path, caplog):
+class Messages(logging.Handler):
+    """Keeps what a logger is told."""
+
+    def __init__(self):
+        super().__init__(logging.INFO)
+        self.texts = []
+
+    def emit(self, record):
+        self.texts.append(record.getMessage())
+
+
+def valid_loss(data, path):
+    """Loss per target token as fairseq-validate reports it, without label smoothing."""
     parser = options.get_validation_parser()
     args = [data, "--path", path, "--valid-subset", "test", "--cpu", "--task", "translation"]
     args += ["--max-sentences", "5", "--log-format", "json", *USER_DIR]
     parsed = options.parse_args_and_arch(parser, [str(a) for a in args])
-    caplog.clear()
-    # by name: programs that keep fairseq quiet may have run in this process before
-    with caplog.at_level("INFO", logger="fairseq.logging.progress_bar"):
+    # at the very logger: what ran before in this process may have turned off the way to the root
+    log, messages = progress_bar.logger, Messages()
+    before = log.level, log.disabled
+    log.addHandler(messages)
+    log.setLevel(logging.INFO)
+    log.disabled = False
+    try:
         validate_cli.main(convert_namespace_to_omegaconf(parsed))
-    messages = [str(r.message) for r in caplog.records if re.search(r'nll_loss"', str(r.message))]
-    return float(json.loads(messages[-1])["test_nll_loss"])
+    finally:
+        log.removeHandler(messages)
+        log.level, log.disabled = before
+    (last,) = [text for text in messages.texts if '"test_nll_loss"' in text]
+    return float(json.loads(last)["test_nll_loss"])
 
 
 @pytest.fixture(scope="module")
@@ -122,10 +142,10 @@ def test_stock_defaults_are_stock():
         assert ours[name] == value or (not ours[name] and not value), name
 
 
-def test_a_fresh_gated_model_validates_and_translates_like_its_baseline(tiny, tmp_path, caplog):
+def test_a_fresh_gated_model_validates_and_translates_like_its_baseline(tiny, tmp_path):
     start = train(tiny.data, tmp_path / "start", "--finetune-from-model", tiny.checkpoint,
                   "--l0-lambda", "0.1", "--max-update", "1", lr="0.0")
-    assert abs(valid_loss(tiny.data, start, caplog) - valid_loss(tiny.data, tiny.checkpoint, caplog)) < 2e-3
+    assert abs(valid_loss(tiny.data, start) - valid_loss(tiny.data, tiny.checkpoint)) < 2e-3
     translations = hypotheses(tiny.data, start)
     assert translations == hypotheses(tiny.data, tiny.checkpoint) and len(translations) == 24
     layout = checkpoints.open_layout(checkpoints.load_checkpoint(start))
