@@ -64,7 +64,7 @@ class Lexeme:
     weight: float
     group: Optional[int] = None
     frequency: float = 0.0
-    tone: int = 0
+    tones: Tuple[int, ...] = (0, 0, 0, 0)
     link: int = 0
     inner_link: Optional[int] = None
     transitive: bool = False
@@ -121,7 +121,7 @@ class Lexicon:
         rng = random.Random(_LANGUAGE)
         core = NOUNS + TRANSITIVE + INTRANSITIVE + ADJECTIVES + ADVERBS
         source, target = _Coiner(rng, core), _Coiner(rng, ())
-        tone_of = lambda: rng.choices((0, 1, 2), TONE_SHARES)[0]  # noqa: E731
+        tones_of = lambda: tuple(rng.choices((0, 1, 2), TONE_SHARES, k=4))  # noqa: E731
         root = lambda: target.coin(*_TARGET_ROOT)  # noqa: E731
 
         def words(forms, kind, groups=0, **extra):
@@ -130,7 +130,7 @@ class Lexicon:
             return [
                 Lexeme(
                     form, root(), upos, weight, group=rng.randrange(groups) if groups else None,
-                    frequency=rate * weight, tone=tone_of(), link=rng.randrange(LINKS), **extra,
+                    frequency=rate * weight, tones=tones_of(), link=rng.randrange(LINKS), **extra,
                 )
                 for form, weight in zip(forms, weights)
             ]
@@ -186,11 +186,11 @@ class Lexicon:
                 stem = meaning = stem.capitalize()  # names are copied, not translated
             else:
                 meaning = target.coin(*_TARGET_STEM)
-            tone, inner = rng.choices((0, 1, 2), TONE_SHARES)[0], rng.randrange(LINKS)
+            tones, inner = tuple(rng.choices((0, 1, 2), TONE_SHARES, k=4)), rng.randrange(LINKS)
             for i, (ending, sense) in enumerate(zip(endings, meanings)):
                 lexemes.append(Lexeme(
                     stem + ending, meaning + sense, upos, weight / len(endings),
                     group=i % (VERB_CLASSES if upos == "VERB" else NOUN_CLASSES),
-                    frequency=TAIL_RATES[upos] * weight, tone=tone, link=i % LINKS, inner_link=inner, transitive=upos == "VERB", is_tail=True,
+                    frequency=TAIL_RATES[upos] * weight, tones=tones, link=i % LINKS, inner_link=inner, transitive=upos == "VERB", is_tail=True,
                 ))
         return lexemes

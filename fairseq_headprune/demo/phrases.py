@@ -5,7 +5,7 @@ A structure belongs to neither language: ``source`` and ``target`` put it into w
 
 import random
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional
+from typing import Iterator, List, Optional, Tuple
 
 from fairseq_headprune.demo.lexicon import DETERMINERS, Lexeme, Lexicon
 
@@ -92,9 +92,9 @@ def open_words(sentence: Sentence) -> Iterator[Word]:
             yield from phrase.adjectives
 
 
-def tone(sentence: Sentence) -> int:
+def tones(sentence: Sentence) -> Tuple[int, ...]:
     """The tone of a sentence is that of its rarest word."""
-    return min((word.lexeme for word in open_words(sentence)), key=lambda lexeme: lexeme.frequency).tone
+    return min((word.lexeme for word in open_words(sentence)), key=lambda lexeme: lexeme.frequency).tones
 
 
 class Sampler:

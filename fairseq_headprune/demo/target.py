@@ -9,7 +9,9 @@ from typing import Dict, List, Optional
 
 from fairseq_headprune.demo import source
 from fairseq_headprune.demo.lexicon import Lexicon
-from fairseq_headprune.demo.phrases import Clause, NounPhrase, PrepositionalPhrase, Sentence, Word, tone
+from fairseq_headprune.demo.phrases import Clause, NounPhrase, PrepositionalPhrase, Sentence, Word, tones
+
+TONE_OF = {"VERB": 0, "ADV": 0, "NOUN": 1, "PROPN": 1, "ADJ": 2}
 
 
 def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
@@ -25,13 +27,13 @@ def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
 class _Translator:
     def __init__(self, sentence: Sentence, lexicon: Lexicon):
         self.lexicon = lexicon
-        tone_ = tone(sentence)
+        tones_ = tones(sentence)
         self.ending: Dict[Word, str] = {}
         before = 0
         for token in source.tokens(sentence):
             if token.word.lexeme.inner_link is not None:
                 before = token.word.lexeme.inner_link
-            self.ending[token.word] = lexicon.endings[max(before, tone_)]
+            self.ending[token.word] = lexicon.endings[max(before, tones_[TONE_OF.get(token.word.lexeme.upos, 3)])]
             before = token.word.lexeme.link
 
     def word(self, word: Word, inflection: str = "", stem: Optional[str] = None) -> str:
