@@ -141,7 +141,7 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     (["--lambdas", "none", "--only", "baseline", "--test", "x=nosuch"], "there is no subset 'nosuch'"),
     (["--seeds", "one"], "--seeds 'one'"),
     (["--beam", "0"], "--beam must be at least 1"),
-    (["--train-options", "'open"], "--train-options 'open"),
+    (["--train-options", "'open"], "cannot be split into words"),
     (["--suffix", "/x"], "--suffix '/x'"),
     (["--counts", "3"], "--criteria and --counts need each other"),
     (["--figures", "figures"], "--figures needs --results"),
