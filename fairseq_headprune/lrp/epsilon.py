@@ -21,7 +21,7 @@ class Epsilon(Rule):
     name = "epsilon"
     attention_modes = ("values",)
 
-    def __init__(self, block_size: int, stabiliser: float = 1e-3):
+    def __init__(self, block_size: int, stabiliser: float = 1e-2):
         super().__init__(block_size)
         self.stabiliser = stabiliser
 

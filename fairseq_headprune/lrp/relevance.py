@@ -26,7 +26,7 @@ RULES = {rule.name: rule for rule in (AlphaBeta, ZPlus, Epsilon)}
 
 ATTENTION_MODES = ("full", "values")
 
-BLOCK_SIZE = 2**17
+BLOCK_SIZE = 2**16
 """Contributions formed at a time on a CPU: what its second-level cache holds."""
 
 
@@ -98,7 +98,7 @@ def head_relevance(
             alpha-beta in the fifth, so that batches of other sizes give other results.
         chunk_size: how many numbers the largest tensor may hold. Memory is a small multiple of it;
             results do not depend on it. By default 2^19 on a CPU (its caches), 2^25 elsewhere.
-        stabiliser: epsilon's eps, 1e-3 by default; other rules have none.
+        stabiliser: epsilon's eps, 0.01 by default; other rules have none.
 
     Sentences do not influence each other. Relevance that is not finite stays in the result, is
     marked in ``nonfinite`` and logged; ``average`` counts it instead of averaging it in.
