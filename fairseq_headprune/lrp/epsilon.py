@@ -21,15 +21,15 @@ class Epsilon(Rule):
     name = "epsilon"
     attention_modes = ("values",)
 
-    def __init__(self, block_size: int, stabiliser: float = 1e-2):
-        super().__init__(block_size)
+    def __init__(self, chunk_size: int, block_size: int, stabiliser: float = 1e-2):
+        super().__init__(chunk_size, block_size)
         self.stabiliser = stabiliser
 
     def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         y = (weight @ x.unsqueeze(-1)).squeeze(-1) if weight.dim() > 2 else x @ weight.T
         if bias is not None:
             y = y + bias
-        raw = (R / stabilise(y, self.stabiliser).unsqueeze(2)) @ weight
+        raw = (R * stabilise(y, self.stabiliser).reciprocal().unsqueeze(2)) @ weight
         return raw.mul_(x.unsqueeze(2))
 
     def norm(self, R: Tensor, x: Tensor, norm: Norm) -> Tensor:
@@ -45,6 +45,6 @@ class Epsilon(Rule):
         return self.add(R, x, constant.expand_as(x))[0]
 
     def attention(self, R: Tensor, a: Attention, mode: str):
-        share = R / stabilise(a.context, self.stabiliser).unsqueeze(3)
+        share = R * stabilise(a.context, self.stabiliser).reciprocal().unsqueeze(3)
         v = (a.weights.transpose(-1, -2) @ share.flatten(3)).view(*a.v.shape[:3], *R.shape[3:])
         return None, None, v.mul_(a.v.unsqueeze(3))

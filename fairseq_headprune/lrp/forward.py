@@ -35,6 +35,12 @@ class Attention:
         weights.masked_fill_(hidden, 0.0)
         return cls(q, k, v, hidden, scaling, weights, weights @ v)
 
+    def of_queries(self, rows: slice) -> "Attention":
+        """The same with some of the queries only."""
+        q, weights, context = (x[:, :, rows] for x in (self.q, self.weights, self.context))
+        hidden = self.hidden[:, :, rows] if self.hidden.shape[2] > 1 else self.hidden
+        return Attention(q, self.k, self.v, hidden, self.scaling, weights, context)
+
 
 @dataclass(frozen=True)
 class Heads:

@@ -4,7 +4,7 @@ Heads that are removed or closed are absent, see ``projections``. Parameters are
 """
 
 from dataclasses import dataclass
-from typing import Callable, List, Optional, Tuple
+from typing import Callable, Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -160,6 +160,12 @@ class Network:
     def parts(self) -> List[object]:
         """What is inside the residual blocks, encoder first."""
         return [block.part for block in self.encoder.blocks + self.decoder.blocks]
+
+    @property
+    def head_sizes(self) -> Dict[str, Tuple[int, int]]:
+        """Attention type -> (layers, heads a layer before any was removed)."""
+        heads = [part for part in self.parts if isinstance(part, HeadsPart)]
+        return {part.key: (part.layer + 1, part.total_heads) for part in heads}
 
 
 def _stack(stack: nn.Module, blocks_of, dtype: torch.dtype) -> StackPart:

@@ -2,7 +2,8 @@
 
 import logging
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple, Union
+from functools import lru_cache
+from typing import Dict, Iterator, Mapping, Optional, Union
 
 import torch
 from torch import Tensor, nn
@@ -11,13 +12,12 @@ from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp.alpha_beta import AlphaBeta
 from fairseq_headprune.lrp.epsilon import Epsilon
-from fairseq_headprune.lrp.forward import Trace, trace
+from fairseq_headprune.lrp.chunks import Chunk, chunks
+from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network
-from fairseq_headprune.lrp.rules import Rule
 from fairseq_headprune.lrp.support import check_model
 from fairseq_headprune.lrp.transformer import WayBack, way_back
 from fairseq_headprune.lrp.z_plus import ZPlus
-from fairseq_headprune.projections import total_heads
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ RULES = {rule.name: rule for rule in (AlphaBeta, ZPlus, Epsilon)}
 ATTENTION_MODES = ("full", "values")
 
 BLOCK_SIZE = 2**16
-"""Contributions formed at a time on a CPU: what its second-level cache holds."""
+"""Contributions formed at a time on a CPU: two such arrays fit its second-level cache."""
 
 
 @dataclass
@@ -96,8 +96,9 @@ def head_relevance(
         dtype: precision to compute in, whatever the model's is. Rounding is amplified where a signed
             sum is divided by: in float32, z-plus and epsilon depend on it in the second digit and
             alpha-beta in the fifth, so that batches of other sizes give other results.
-        chunk_size: how many numbers the largest tensor may hold. Memory is a small multiple of it;
-            results do not depend on it. By default 2^19 on a CPU (its caches), 2^25 elsewhere.
+        chunk_size: how many numbers the largest tensor may hold, if one sentence with one start fits.
+            Memory is some fifty times that at most; results do not depend on it. By default 2^19 on a
+            CPU (its caches), 2^25 elsewhere.
         stabiliser: epsilon's eps, 0.01 by default; other rules have none.
 
     Sentences do not influence each other. Relevance that is not finite stays in the result, is
@@ -119,30 +120,32 @@ def head_relevance(
     valid = prev_output_tokens.ne(model.decoder.padding_idx)
     given = _given_start(start, prev_output_tokens, valid, model)
 
-    result = _empty(model, src_tokens, valid, dtype, tokens)
+    if on_cpu:
+        _keep_freed_memory()
     network = Network.of(model, dtype)
-    engine = make(min(chunk_size, BLOCK_SIZE) if on_cpu else chunk_size)
-    for group in _groups(model, source_real, valid, chunk_size):
-        source_columns = source_real[group].any(0)
-        columns = valid[group].any(0)
+    engine = make(chunk_size, min(chunk_size, BLOCK_SIZE) if on_cpu else chunk_size)
+    result = _empty(network, src_tokens, valid, dtype, tokens)
+    for chunk in chunks(network, source_real, valid, chunk_size):
+        rows = chunk.sentences[:, None]
         part = trace(
-            network, src_tokens[group][:, source_columns], prev_output_tokens[group][:, columns]
+            network, src_tokens[rows, chunk.source], prev_output_tokens[rows, chunk.steps]
         )
-        chosen = part.logits.argmax(-1) if given is None else given[group][:, columns]
-        size = _start_size(model, part)
-        step = max(1, chunk_size // max(1, size))
-        steps = part.features.shape[1]
-        for first in range(0, steps, step):
-            starts = slice(first, min(first + step, steps))
-            back = way_back(
-                part, engine, mode, chosen, starts, valid[group][:, columns], tokens
-            )
-            _store(result, back, group, columns, source_columns, starts)
-        rows = group[:, None]
-        result.start[rows, columns.nonzero().T] = torch.where(
-            valid[group][:, columns], chosen, model.decoder.padding_idx
-        )
+        chosen = part.logits.argmax(-1) if given is None else given[rows, chunk.steps]
+        real = valid[rows, chunk.steps]
+        for starts in chunk.starts:
+            _store(result, chunk, starts, way_back(part, engine, mode, chosen, starts, real, tokens))
+        result.start[rows, chunk.steps] = chosen.masked_fill(~real, network.decoder.padding)
     return _finish(result)
+
+
+@lru_cache(maxsize=None)
+def _keep_freed_memory() -> None:
+    """Once: let the C library keep what every layer frees for the next one.
+
+    glibc returns large blocks to the system at once until one of this size has been freed; a sixth
+    of the time then goes into getting the same memory back, page by page. Nothing is written here.
+    """
+    torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
 def _rule(name: str, stabiliser: Optional[float]):
@@ -154,7 +157,7 @@ def _rule(name: str, stabiliser: Optional[float]):
         raise UserError(f"rule {name} has no stabiliser: leave it out or use rule {Epsilon.name}")
     if not stabiliser >= 0:
         raise UserError(f"the stabiliser {stabiliser} must not be negative")
-    return lambda block_size: Epsilon(block_size, stabiliser)
+    return lambda chunk_size, block_size: Epsilon(chunk_size, block_size, stabiliser)
 
 
 def _mode(rule, attention: Optional[str]) -> str:
@@ -189,93 +192,32 @@ def _given_start(start, prev_output_tokens: Tensor, valid: Tensor, model) -> Opt
     return start.masked_fill(~valid, 0)
 
 
-def _totals(model) -> Dict[str, int]:
-    encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
-    return {
-        "enc_self": total_heads(encoder.self_attn),
-        "dec_self": total_heads(decoder.self_attn),
-        "dec_enc": total_heads(decoder.encoder_attn),
-    }
-
-
-def _empty(model, src_tokens: Tensor, valid: Tensor, dtype, tokens: bool) -> Relevance:
+def _empty(network: Network, src_tokens: Tensor, valid: Tensor, dtype, tokens: bool) -> Relevance:
     B, steps = valid.shape
-    totals = _totals(model)
-    layers = {
-        "enc_self": len(model.encoder.layers),
-        "dec_self": len(model.decoder.layers),
-        "dec_enc": len(model.decoder.layers),
-    }
 
     def zeros(*shape):
         return torch.zeros(*shape, dtype=dtype, device=valid.device)
 
     return Relevance(
-        {key: zeros(steps, B, layers[key], totals[key]) for key in ATTENTION_TYPES},
+        {key: zeros(steps, B, *network.head_sizes[key]) for key in ATTENTION_TYPES},
         valid.T.contiguous(),
-        torch.full_like(valid, model.decoder.padding_idx, dtype=torch.long),
+        torch.full_like(valid, network.decoder.padding, dtype=torch.long),
         torch.zeros_like(valid.T),
         zeros(steps, B, src_tokens.shape[1]) if tokens else None,
         zeros(steps, B, steps) if tokens else None,
     )
 
 
-def _width(model, longest: int) -> int:
-    """Numbers per token and start of the widest tensor on the way back."""
-    encoder, decoder = model.encoder.layers[0], model.decoder.layers[0]
-    heads = max(_totals(model).values())
-    return max(
-        3 * encoder.fc1.in_features,
-        3 * decoder.fc1.in_features,
-        encoder.fc1.out_features,
-        decoder.fc1.out_features,
-        2 * heads * longest,
-    )
-
-
-def _start_size(model, part: Trace) -> int:
-    """Numbers per start of the widest tensor on the way back through ``part``."""
-    source, steps = part.encoder.output.shape[1], part.features.shape[1]
-    longest = max(source, steps)
-    return part.features.shape[0] * longest * _width(model, longest)
-
-
-def _groups(model, source_real: Tensor, valid: Tensor, chunk_size: int) -> List[Tensor]:
-    """Sentences of similar length that are computed together, as index tensors."""
-    source, steps = source_real.sum(1), valid.sum(1)
-    longest = torch.maximum(source, steps).tolist()
-    steps = steps.tolist()
-    order = sorted((i for i in range(len(steps)) if steps[i]), key=lambda i: (longest[i], steps[i]))
-    groups: List[List[int]] = []
-    for i in order:
-        # sorted, so sentence i is the longest so far; its group may not have more steps than this
-        if groups:
-            together = groups[-1] + [i]
-            most = max(steps[j] for j in together)
-            size = len(together) * most * longest[i] * _width(model, longest[i])
-            if size <= chunk_size:
-                groups[-1].append(i)
-                continue
-        groups.append([i])
-    return [torch.tensor(group, device=valid.device) for group in groups]
-
-
-def _store(
-    result: Relevance,
-    back: WayBack,
-    group: Tensor,
-    columns: Tensor,
-    source_columns: Tensor,
-    starts: slice,
-) -> None:
-    rows = columns.nonzero().squeeze(1)[starts, None]
+def _store(result: Relevance, chunk: Chunk, starts: slice, back: WayBack) -> None:
+    steps, sentences = chunk.steps[starts, None], chunk.sentences
     for key, value in back.heads.items():
-        result.heads[key][rows, group] = value.transpose(0, 1)
-    for name, own in (("source", source_columns), ("target", columns)):
-        value, whole = getattr(back, name), getattr(result, name)
+        result.heads[key][steps, sentences] = value.transpose(0, 1)
+    for whole, value, columns in (
+        (result.source, back.source, chunk.source),
+        (result.target, back.target, chunk.steps),
+    ):
         if whole is not None and value is not None:
-            where = own.nonzero().squeeze(1)
-            whole[rows[..., None], group[:, None], where] = value.transpose(0, 1)
+            whole[steps[..., None], sentences[:, None], columns] = value.transpose(0, 1)
 
 
 def _finish(result: Relevance) -> Relevance:

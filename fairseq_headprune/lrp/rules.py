@@ -25,7 +25,9 @@ class Rule(ABC):
     """What can be asked of ``attention``; the first is the default. "full": through queries, keys
     and values; "values": attention weights are constants."""
 
-    def __init__(self, block_size: int):
+    def __init__(self, chunk_size: int, block_size: int):
+        """Numbers in the largest tensor that a rule may form, and in one that should stay in a cache."""
+        self.chunk_size = chunk_size
         self.block_size = block_size
 
     @abstractmethod

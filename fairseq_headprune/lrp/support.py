@@ -43,6 +43,8 @@ def check_model(model: nn.Module) -> None:
         for i in range(len(stack.layers)):
             _check_class(stack.layers[i], base)
             _check_layer(stack.layers[i])
+        if not len(stack.layers):
+            raise UserError("relevance needs at least one layer in the encoder and in the decoder")
     _check_linear(decoder.output_projection, "the output projection")
 
 

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from fairseq_headprune.lrp.forward import Block, FeedForward, Heads, Stack, Trace
-from fairseq_headprune.lrp.network import HeadsPart
 from fairseq_headprune.lrp.rules import Rule
 
 
@@ -36,7 +35,8 @@ def way_back(
     it ends at the heads of the lowest layers.
     """
     R = _start(trace, rule, tokens, starts, valid)
-    result = WayBack(_no_heads(trace, R))
+    sizes = trace.network.head_sizes.items()
+    result = WayBack({key: R.new_zeros(R.shape[0], R.shape[2], *size) for key, size in sizes})
     if trace.network.project_out is not None:
         project = trace.network.project_out
         R = rule.linear(R, trace.decoder.output, project.weight, project.bias)
@@ -48,15 +48,6 @@ def way_back(
         if R is not None:
             result.source = R.sum(-1).transpose(1, 2)
     return result
-
-
-def _no_heads(trace: Trace, R: Tensor) -> Dict[str, Tensor]:
-    """Zeros ``[B, S, layers, heads]`` per type."""
-    sizes: Dict[str, Tuple[int, int]] = {}
-    for part in trace.network.parts:
-        if isinstance(part, HeadsPart):
-            sizes[part.key] = (part.layer + 1, part.total_heads)
-    return {key: R.new_zeros(R.shape[0], R.shape[2], *size) for key, size in sizes.items()}
 
 
 def _start(trace: Trace, rule: Rule, tokens: Tensor, starts: slice, valid: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ class ZPlus(Rule):
         x = x + E
         positive = weight.clamp_min(E)
         total = (positive @ x.unsqueeze(-1)).squeeze(-1) if weight.dim() > 2 else x @ positive.T
-        raw = (R / total.unsqueeze(2)) @ positive
+        raw = (R * total.reciprocal().unsqueeze(2)) @ positive
         return _rescale(R, raw.mul_(x.unsqueeze(2)))[0]
 
     def norm(self, R: Tensor, x: Tensor, norm: Norm) -> Tensor:
@@ -42,7 +42,7 @@ class ZPlus(Rule):
 
     def attention(self, R: Tensor, a: Attention, mode: str):
         a = Attention.of(a.q + E, a.k + E, a.v + E, a.hidden, a.scaling)
-        grad = R / a.context.unsqueeze(3)  # [B, K, queries, S, d]
+        grad = R * a.context.reciprocal().unsqueeze(3)  # [B, K, queries, S, d]
         At = a.weights.transpose(-1, -2)
         v = (At @ grad.flatten(3)).view(*a.v.shape[:3], *R.shape[3:]) * a.v.unsqueeze(3)
         if mode == "values":
