@@ -1,16 +1,47 @@
 """How often each token occurs in training: a fairseq dictionary, or any file of that form."""
 
 from pathlib import Path
-from typing import Dict, NamedTuple, Set
+from typing import Dict, Iterable, Mapping, Tuple
 
+import numpy as np
+
+from analysis.words import UNKNOWN
 from fairseq_headprune.errors import UserError
 
 
-class Frequencies(NamedTuple):
-    """Token -> count, and the set of the most frequent tokens."""
+class Frequencies:
+    """``counts``: token -> how often it occurs. ``frequent``: the set of the ``top`` most frequent
+    tokens; of equal counts the one that comes first in ``counts``."""
 
-    counts: Dict[str, int]
-    frequent: Set[str]
+    def __init__(self, counts: Mapping[str, int], top: int):
+        self.counts = {token: count for token, count in counts.items() if count > 0}
+        order = sorted(self.counts, key=self.counts.get, reverse=True)
+        self.frequent = set(order[:top])
+        # Number 0 is what the model itself did not know; tokens that are missing here go below 0.
+        self._numbers = _Numbers({token: i for i, token in enumerate(order, 1)})
+        self._numbers.update(dict.fromkeys(UNKNOWN - self.counts.keys(), 0))
+        self._counts = np.array([0, *map(self.counts.get, order)], dtype=np.int64)
+        self._top = min(top, len(order))
+
+    def numbers(self, tokens: Iterable[str]) -> np.ndarray:
+        """A number for each token, the same for the same token; below 0 if its count is not known."""
+        return np.fromiter(map(self._numbers.__getitem__, tokens), np.int64)
+
+    def look_up(self, numbers: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+        """Count of each token, and whether it is among the most frequent."""
+        known = np.maximum(numbers, 0)
+        return self._counts[known], (0 < known) & (known <= self._top)
+
+
+class _Numbers(dict):
+    """Token -> number; one that is asked for the first time gets the next one below 0."""
+
+    unknown = 0
+
+    def __missing__(self, token):
+        self.unknown -= 1
+        self[token] = self.unknown
+        return self.unknown
 
 
 def load(path, top: int) -> Frequencies:
@@ -32,12 +63,10 @@ def load(path, top: int) -> Frequencies:
                     raise UserError(
                         f"{path}, line {number}: expected a token and its count, e.g. 'house 120'"
                     )
-                if int(fields[1]):  # fairseq pads its dictionaries with words that do not occur
-                    counts[fields[0]] = int(fields[1])
+                counts[fields[0]] = int(fields[1])
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise UserError(f"cannot read the frequencies {path}: {why}") from None
-    if not counts:
+    if not any(counts.values()):  # fairseq pads its dictionaries with words that do not occur
         raise UserError(f"{Path(path)} has no token that occurs: give the training dictionary")
-    order = sorted(counts, key=counts.get, reverse=True)
-    return Frequencies(counts, set(order[:top]))
+    return Frequencies(counts, top)

@@ -17,7 +17,7 @@ from typing import List, NamedTuple, Sequence
 
 from fairseq_headprune.errors import UserError
 
-_NUMBERS = tuple(str(number) for number in range(1, 1001))
+_NUMBERS = [str(number) for number in range(1, 1001)]
 _BLOCK = 1 << 20
 _OTHER_ID = re.compile(r"(\d+)(?:-(\d+)|\.\d+)")
 
@@ -50,15 +50,15 @@ def parse_block(text: str, source: str, first_line: int) -> Parse:
     Empty nodes (``8.1``) are no words and are left out. The words of a multi-word token
     (``1-2 don't``) are kept as words of their own where they spell it, and share it otherwise.
     """
-    lines = text.rstrip("\n").split("\n")
-    size = len(lines)
-    columns = list(zip(*[line.split("\t") for line in lines]))
-    if len(columns) == 10 and text.count("\t") == 9 * size:
-        names, surface, _, _, _, _, heads, labels, _, _ = columns
-        if names == _NUMBERS[:size] and all(map(str.isdecimal, heads)):
-            heads = [int(head) - 1 for head in heads]
-            if max(heads) < size and not any(map(eq, heads, range(size))):
-                return Parse(surface, range(size), heads, labels)
+    fields = text.rstrip("\n").replace("\n", "\t").split("\t")
+    size = len(fields) // 10
+    if fields[::10] == _NUMBERS[:size] and len(fields) == 10 * size:
+        try:
+            heads = [int(head) - 1 for head in fields[6::10]]
+        except ValueError:
+            heads = [size]
+        if -1 <= min(heads) and max(heads) < size and not any(map(eq, heads, range(size))):
+            return Parse(fields[1::10], range(size), heads, fields[7::10])
     return _parse_lines(text, source, first_line)
 
 

@@ -35,12 +35,15 @@ class Largest(NamedTuple):
     """bool, true for every key that has it. ``[K, Q, ..., heads]``"""
     count: np.ndarray
     """How many keys share it, 0 for a row without weight. ``[Q, ..., heads]``"""
+    unclear: Tuple[np.ndarray, ...]
+    """Index of the rows in which no key or several have it, as `numpy.nonzero` gives it."""
 
     def vote(self) -> np.ndarray:
         """What each of the keys that share the largest weight gets: 1, 1/2, ..., or 0. float32"""
-        return np.divide(
-            1, self.count, out=np.zeros(self.count.shape, np.float32), where=self.count > 0
-        )
+        vote = np.ones(self.count.shape, np.float32)
+        shared_by = self.count[self.unclear]
+        vote[self.unclear] = np.where(shared_by, 1 / np.maximum(shared_by, 1), 0)
+        return vote
 
 
 def largest(weights: np.ndarray) -> Largest:
@@ -53,8 +56,11 @@ def largest(weights: np.ndarray) -> Largest:
     at = weights == weight
     small = np.uint8 if len(weights) < 256 else np.uint32
     count = np.add.reduce(at, axis=0, dtype=small)
-    count *= weight > 0
-    return Largest(weight, at, count)
+    if not weight.all():
+        count[weight == 0] = 0
+    # Flat and then unravelled: much faster than looking for a few entries along several axes.
+    unclear = np.unravel_index(np.flatnonzero(count.ravel() != 1), count.shape)
+    return Largest(weight, at, count, unclear)
 
 
 def token_spans(type: str, source: Sequence[str], target: Sequence[str]) -> Tuple[slice, slice]:
@@ -81,22 +87,22 @@ def offset_votes(found: Largest) -> np.ndarray:
     sentences, heads]``; entry ``o + Q - 1`` counts rows whose largest weight is at query + o."""
     keys, queries, sentences, heads = found.at.shape
     width = keys + queries - 1
-    small = np.uint8 if keys < 256 else np.uint32
-    # With one key a row, the sum of the numbers of the keys that have it is its number.
-    numbers = np.arange(keys, dtype=small).reshape(-1, 1, 1, 1)
-    key = np.add.reduce(found.at * numbers, axis=0, dtype=small).astype(np.int32)
-    row = (
-        np.arange(sentences * heads, dtype=np.int32).reshape(sentences, heads) * width + queries - 1
-    )
-    where = row - np.arange(queries, dtype=np.int32).reshape(-1, 1, 1)
     size = sentences * heads * width
-    place = np.where(found.count == 1, key + where, size)
-    votes = np.bincount(place.ravel(), minlength=size + 1)[:size].astype(np.float32)
-    shared = np.nonzero(found.count > 1)
-    if len(shared[0]):
-        key, row = np.nonzero(found.at[:, shared[0], shared[1], shared[2]])
-        flat = key + where[shared][row]
-        votes += np.bincount(flat, weights=1 / found.count[shared][row], minlength=size)
+    small = np.uint8 if keys < 256 else np.uint32
+    # Where a row has one largest weight, the sum of the numbers of the keys that have it is its number.
+    numbers = np.arange(keys, dtype=small).reshape(-1, 1, 1, 1)
+    key = np.add.reduce(found.at * numbers, axis=0, dtype=small)
+    of_query = np.arange(queries - 1, -1, -1).reshape(-1, 1, 1)
+    first = of_query + np.arange(0, size, width).reshape(sentences, heads)
+    unclear = found.unclear
+    key[unclear] = 0  # they are counted there, taken back, and given to whom they belong
+    votes = np.bincount((first + key).ravel(), minlength=size).astype(np.float32)
+    if len(unclear[0]):
+        np.subtract.at(votes, first[unclear], 1)
+        shared_by = found.count[unclear]
+        at = found.at[(slice(None), *unclear)] & (shared_by > 0)
+        key, row = np.nonzero(at)
+        votes += np.bincount(key + first[unclear][row], 1 / shared_by[row], minlength=size)
     return votes.reshape(sentences, heads, width)
 
 
@@ -111,33 +117,32 @@ def offset_chances(type: str, queries: int, keys: int) -> np.ndarray:
 
 
 class Rare(NamedTuple):
-    """The rarest tokens of a sentence, by position."""
+    """The rarest tokens of sentences of equal lengths. bool ``[sentences, tokens]``; all false for
+    a sentence that does not count."""
 
-    rarest: List[int]
-    two_rarest: List[int]
+    rarest: np.ndarray
+    two_rarest: np.ndarray
 
 
-def rare_tokens(
-    tokens: Sequence[str], counts: Sequence[int], frequent: Container[str]
-) -> Optional[Rare]:
-    """Positions of the rarest token and of the two rarest, or None for a sentence that does not
-    count: without tokens, or with a rarest token among the frequent ones (5.3).
+def rare_tokens(types: np.ndarray, counts: np.ndarray, frequent: np.ndarray) -> Rare:
+    """Where the rarest token is, and the two rarest, in sentences whose rarest token is not among
+    the most frequent ones (5.3).
 
-    ``tokens`` without EOS; ``counts`` how often each occurs in training; ``frequent`` holds the
-    most frequent ones. Every occurrence of a token counts as that token, and tokens that are
-    equally rare share their place.
+    Arrays ``[sentences, tokens]`` without EOS: ``types`` numbers tokens so that equal ones are
+    equal, ``counts`` is how often they occur in training, ``frequent`` is true for the most
+    frequent ones. Every occurrence of a token counts as that token, and tokens that are equally
+    rare share their place.
     """
-    if not tokens:
-        return None
-    distinct = sorted(set(counts))
-    least = distinct[0]
-    rarest = [i for i, count in enumerate(counts) if count == least]
-    if all(tokens[i] in frequent for i in rarest):
-        return None
-    if len(rarest) > 1 and len({tokens[i] for i in rarest}) > 1:
-        return Rare(rarest, rarest)
-    second = distinct[:2][-1]
-    return Rare(rarest, [i for i, count in enumerate(counts) if count <= second])
+    least = counts.min(axis=1, keepdims=True)
+    rarest = counts == least
+    rarest &= (rarest & ~frequent).any(axis=1, keepdims=True)
+    more = np.where(rarest, np.iinfo(counts.dtype).max, counts)
+    second = more.min(axis=1, keepdims=True)
+    kind = np.where(rarest, types, types.min(initial=0) - 1).max(axis=1, keepdims=True)
+    one_kind = ((types == kind) | ~rarest).all(axis=1, keepdims=True)
+    return Rare(
+        rarest, rarest | (one_kind & (counts == second) & rarest.any(axis=1, keepdims=True))
+    )
 
 
 def relevance_shares(relevance: np.ndarray, layers: Sequence[int]) -> np.ndarray:

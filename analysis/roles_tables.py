@@ -118,12 +118,13 @@ def _relations(analysis, draws, groups) -> Optional[Dict]:
     if analysis.syntax is None:
         return None
     _, asked, near = analysis.syntax.by_group()
+    all_pairs = analysis.syntax.all()
     result: Dict = {}
     for number, relation in enumerate(analysis.relations):
         result[relation] = {}
         for side, direction in enumerate(DIRECTIONS):
             slot = 2 * number + side
-            counts = analysis.syntax.all[slot]
+            counts = all_pairs[slot]
             histogram = {int(i) - FAR: int(counts[i]) for i in np.flatnonzero(counts)}
             offset, best = most_frequent(histogram)
             n = int(asked[:, slot].sum())
@@ -174,13 +175,13 @@ def _syntactic(analysis, relations, limits, draws, groups) -> List[Dict]:
 
 
 def _rare(tally, limits, draws, groups) -> List[Dict]:
-    hits = tally.hits.reshape(GROUPS, 2, -1)[:groups]
+    hits = tally.hits[:, :groups]
     queries = tally.queries[:groups]
     rows = queries.sum()
-    chances = [_number(c / rows) if rows else None for c in tally.chance.sum(axis=0)]
+    chances = [_number(c / rows) if rows else None for c in tally.chance.sum(axis=1)]
     result: List[Dict] = [{"n": int(rows)} for _ in range(hits.shape[2])]
     for kind, name in enumerate(("rarest", "two_rarest")):
-        for head, share in enumerate(_share(draws, hits[:, kind], queries)):
+        for head, share in enumerate(_share(draws, hits[kind], queries)):
             entry = _named(share, name)
             del entry[f"{name}_n"]
             result[head].update(entry, **{f"{name}_chance": chances[kind]})

@@ -55,7 +55,7 @@ def load_pipeline(directory, lang: str):
         os.path.relpath(path, directory)
         for name in PROCESSORS.split(",")
         for path in [pipeline.processors[name].config.get("model_path")]
-        if path
+        if path and os.path.exists(path)  # with words given, there is no tokenizer
     )
     return pipeline, f"stanza {stanza.__version__} {lang}: {', '.join(models)}"
 

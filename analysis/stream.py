@@ -5,6 +5,7 @@ numpy's calls, not the numbers in them, are what short sentences cost.
 """
 
 import gc
+from itertools import chain
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -13,20 +14,17 @@ from analysis import roles
 from analysis.bootstrap import group
 from analysis.frequencies import Frequencies
 from analysis.merging import merge_words, to_float
-from analysis.parses import ConlluFile, relation_name
+from analysis.parses import ConlluFile
+from analysis.questions import Questions
 from analysis.tallies import RareTally, SyntaxTally, TypeTally, add_rows
-from analysis.words import UNKNOWN, Misfit, align
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import flag
 
-BATCH = 32
-"""Sentences taken together: their weights should stay in the processor's cache."""
+BATCH_BYTES = 1_800_000
+"""Weights of sentences taken together: few enough to stay in the processor's cache."""
 
 _MOST = np.float16(1.01).view(np.uint16)
 """Bits of what no attention weight exceeds; NaN, infinity and negative numbers are beyond it."""
-
-# A question to the heads as one number: sentence of the batch, query word, slot, key word.
-_SENTENCE, _QUERY, _SLOT, _WORD = 48, 32, 16, 0xFFFF
 
 COUNTS = (
     "sentences", "empty_sentences", "source_tokens", "target_tokens", "words", "parsed_sentences",
@@ -60,18 +58,18 @@ class Analysis:
         frequencies: Optional[Frequencies] = None,
     ):
         self.types = tuple(types)
-        self.trees = trees
         self.relations = tuple(relations)
         self.frequencies = frequencies
         heads = {t: len(dump.head_index[t]) for t in self.types}
         self.layers = {t: [layer for layer, _ in dump.head_index[t]] for t in self.types}
+        self.batch_cells = {t: BATCH_BYTES / 2 / max(1, heads[t]) for t in self.types}
         self.with_relevance = [t for t in self.types if t in dump.manifest["contents"]["relevance"]]
         self.by_type = {t: TypeTally(heads[t], t in self.with_relevance) for t in self.types}
         encoder = heads.get("enc_self", 0)
-        self.syntax = SyntaxTally(encoder, 2 * len(self.relations)) if trees else None
+        self.questions = Questions(trees, self.relations, keep_subtypes) if trees else None
+        self.syntax = SyntaxTally(encoder, self.questions.slots) if trees else None
         self.rare = RareTally(encoder) if frequencies else None
         self.counts = dict.fromkeys(COUNTS, 0)
-        self._slots = _Slots(self.relations, keep_subtypes)
 
     def tallies(self) -> Dict[str, object]:
         """Every tally by name, for saving."""
@@ -98,7 +96,7 @@ class Analysis:
                 if min(shape) > 0:
                     batch = batches.setdefault((type, *shape), [])
                     batch.append((record, place, queries, keys))
-                    if len(batch) == BATCH:
+                    if len(batch) * shape[0] * shape[1] >= self.batch_cells[type]:
                         self._add_batch(type, batch, unaligned)
                         batch.clear()
             for type in self.with_relevance:
@@ -128,7 +126,7 @@ class Analysis:
         found = roles.largest(weights)
         if found.weight.max() > _MOST:
             _complain(type, batch, found)
-        groups = [place for _, place, _, _ in batch]
+        groups = np.array([place for _, place, _, _ in batch])
         queries, keys = found.at.shape[1], found.at.shape[0]
         self.by_type[type].add(
             groups,
@@ -136,7 +134,6 @@ class Analysis:
             to_float(found.weight),
             roles.offset_votes(found),
             roles.offset_chances(type, queries, keys),
-            queries,
         )
         if type == "enc_self":
             tokens = [record.source[:keys] for record, *_ in batch]
@@ -147,81 +144,37 @@ class Analysis:
                 self._add_syntax(ids, groups, tokens, weights, unaligned)
 
     def _add_rare(self, groups, tokens, at, vote):
-        keys, sentences, index = [], [], []
-        for number, (place, words) in enumerate(zip(groups, tokens)):
-            counts = [self.frequencies.counts.get(word, 0) for word in words]
-            if 0 in counts:
-                self.counts["unknown_to_frequencies"] += sum(
-                    not count and word not in UNKNOWN for count, word in zip(counts, words)
-                )
-            rare = roles.rare_tokens(words, counts, self.frequencies.frequent)
-            if rare is None:
-                continue
-            self.counts["rare_sentences"] += 1
-            self.rare.add_sentence(place, len(words), rare)
-            for kind, positions in enumerate(rare):
-                for position in positions:
-                    keys.append(position)
-                    sentences.append(number)
-                    index.append(2 * place + kind)
-        if keys:
-            # An index on both sides of a slice puts its axis first: [targets, queries, heads].
-            votes = at[keys, :, sentences] * vote.swapaxes(0, 1)[sentences]
-            add_rows(self.rare.hits, index, votes.sum(axis=1))
+        numbers = self.frequencies.numbers(chain.from_iterable(tokens)).reshape(len(tokens), -1)
+        rare = roles.rare_tokens(numbers, *self.frequencies.look_up(numbers))
+        self.counts["unknown_to_frequencies"] += int((numbers < 0).sum())
+        counted = np.flatnonzero(rare.rarest.any(axis=1))
+        self.counts["rare_sentences"] += len(counted)
+        if not len(counted):
+            return
+        self.rare.add(groups[counted], roles.Rare(*(targets[counted] for targets in rare)))
+        sentence, key = np.nonzero(rare.two_rarest)  # the rarest are among them
+        # An index on both sides of a slice puts its axis first: [targets, queries, heads].
+        votes = (at[key, :, sentence] * vote.swapaxes(0, 1)[sentence]).sum(axis=1)
+        add_rows(self.rare.hits[1], groups[sentence], votes)
+        rarest = rare.rarest[sentence, key]
+        add_rows(self.rare.hits[0], groups[sentence[rarest]], votes[rarest])
 
     def _add_syntax(self, ids, groups, tokens, weights, unaligned):
-        starts: List[Sequence[int]] = [()] * len(ids)
-        codes: List[int] = []
-        for number, (id, pieces) in enumerate(zip(ids, tokens)):
-            try:
-                starts[number] = self._related(id, pieces, number << _SENTENCE, codes)
-            except Misfit as misfit:
-                self.counts["unaligned_sentences"] += 1
-                unaligned.append(Unaligned(id, str(misfit)))
-        if not codes:
+        asked = self.questions.ask(ids, tokens)
+        unaligned.extend(Unaligned(ids[number], reason) for number, reason in asked.misfits)
+        self.counts["unaligned_sentences"] += len(asked.misfits)
+        self.counts["parsed_sentences"] += len(ids) - len(asked.misfits)
+        self.counts["words"] += int((asked.cuts.pieces > 0).sum())
+        self.counts["merged_words"] += asked.merged_words
+        self.counts["relations_inside_a_word"] += asked.inside
+        sentence, query, slot, key = asked.sentence, asked.query, asked.slot, asked.key
+        if not len(sentence):
             return
-        pairs = np.unique(np.array(codes))  # two words in one unit ask one question
-        sentence, query = pairs >> _SENTENCE, pairs >> _QUERY & _WORD
-        slot, key = pairs >> _SLOT & _WORD, pairs & _WORD
-        fresh = np.append(True, np.diff(pairs >> _QUERY) > 0)
+        fresh = np.append(True, (query[1:] != query[:-1]) | (sentence[1:] != sentence[:-1]))
         row = np.cumsum(fresh) - 1
-        found = roles.largest(merge_words(weights, starts, sentence[fresh], query[fresh]))
+        found = roles.largest(merge_words(weights, asked.cuts, sentence[fresh], query[fresh]))
         votes = found.at[key, row] * found.vote()[row]
-        self.syntax.add(np.array(groups)[sentence], sentence, slot, row, key - query, votes)
-
-    def _related(self, id, tokens, code, codes) -> Sequence[int]:
-        """First token of each word. Appends one number for every (query word, slot, key word) of
-        the wanted relations to ``codes``, with ``code`` added to it."""
-        parse = self.trees[id]
-        starts, unit_of_surface = align(tokens, parse.surface)
-        counts = self.counts
-        counts["parsed_sentences"] += 1
-        counts["words"] += len(starts)
-        counts["merged_words"] += len(parse.heads) - len(starts)
-        place, heads = parse.place, parse.heads
-        for word, slot in enumerate(map(self._slots.__getitem__, parse.labels)):
-            if slot is None or heads[word] < 0:
-                continue
-            governor, dependent = unit_of_surface[place[heads[word]]], unit_of_surface[place[word]]
-            if governor == dependent:
-                counts["relations_inside_a_word"] += 1
-                continue
-            codes.append(code + (governor << _QUERY) + (slot << _SLOT) + dependent)
-            codes.append(code + (dependent << _QUERY) + (slot + 1 << _SLOT) + governor)
-        return starts
-
-
-class _Slots(dict):
-    """Label of a parse -> its first slot (governor to dependent), None for relations not wanted."""
-
-    def __init__(self, relations, keep_subtypes):
-        super().__init__()
-        self._relations, self._keep_subtypes = relations, keep_subtypes
-
-    def __missing__(self, label):
-        name = relation_name(label, self._keep_subtypes)
-        self[label] = 2 * self._relations.index(name) if name in self._relations else None
-        return self[label]
+        self.syntax.add(groups[sentence], sentence, slot, row, key - query, votes)
 
 
 def _gather(type, batch) -> np.ndarray:

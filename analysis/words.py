@@ -94,42 +94,58 @@ def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
     if not tokens or not parse_words:
         raise Misfit("no tokens" if not tokens else "no words in the parse")
     pieces, ends = _spell(tokens)
-    plain, text = parse_words, "".join(parse_words)
-    if text.split() != [text]:
-        plain = ["".join(word.split()) for word in parse_words]
-        text = "".join(plain)
+    if None in pieces or "".join(pieces) != "".join(parse_words):
+        parse_words, token_ends = _fit(pieces, parse_words)
+    else:
+        token_ends = list(accumulate(map(len, pieces)))
+    if ends:
+        token_ends = [place if allowed else -1 for place, allowed in zip(token_ends, ends)]
+    word_ends = list(accumulate(map(len, parse_words)))
+    # Nearly always every word ends where a token does, and nothing is without characters.
+    behind = dict(zip(token_ends, range(1, len(tokens) + 1)))
+    distinct = set(word_ends)
+    if len(behind) == len(tokens) and len(distinct) == len(word_ends) and behind.keys() >= distinct:
+        starts = [0, *map(behind.__getitem__, word_ends)]
+        starts.pop()
+        return Alignment(starts, list(range(len(word_ends))))
+    return _units(token_ends, word_ends)
+
+
+def _fit(pieces, parse_words) -> Tuple[Sequence[str], List[int]]:
+    """Words, and where each token ends in their text, when texts are not simply equal."""
+    plain = ["".join(word.split()) for word in parse_words]
     try:
-        token_ends = _token_ends(pieces, text)
+        return plain, _token_ends(pieces, "".join(plain))
     except Misfit as first:
         pieces = [None if piece is None else _normalise(piece) for piece in pieces]
         plain = [_normalise(word) for word in plain]
         try:
-            token_ends = _token_ends(pieces, "".join(plain))
+            return plain, _token_ends(pieces, "".join(plain))
         except Misfit:
             raise first from None
-    if ends:
-        token_ends = [place if allowed else -1 for place, allowed in zip(token_ends, ends)]
-    word_ends = list(accumulate(map(len, plain)))
-    if "" not in pieces and "" not in plain:
-        behind = dict(zip(token_ends, range(1, len(tokens) + 1)))
-        if behind.keys() >= set(word_ends):  # every word ends with a token: all but a few sentences
-            starts = [0, *map(behind.__getitem__, word_ends)]
-            starts.pop()
-            return Alignment(starts, list(range(len(word_ends))))
-    return _units(token_ends, word_ends)
 
 
 # -- characters of tokens ---------------------------------------------------------------
 
-_SIMPLE: Dict[str, Optional[str]] = {}
+_PLAIN: Dict[str, Optional[str]] = {}
 
 
-def _simple(token: str) -> Optional[str]:
-    """Text of a token that is a word of its own or a plain piece, None when it needs a look."""
-    if token in UNKNOWN or "&" in token or ";" in token:
+def plain_texts(tokens: Sequence[str]) -> Optional[List[str]]:
+    """Text of each token, or None for a sentence with tokens that have to be looked at in context:
+    unknown ones, and those that may be part of an escape."""
+    try:
+        texts = [_PLAIN[token] for token in tokens]
+    except KeyError:
+        _PLAIN.update((token, _plain_text(token)) for token in tokens)
+        texts = [_PLAIN[token] for token in tokens]
+    return None if None in texts else texts
+
+
+def _plain_text(token: str) -> Optional[str]:
+    bare = _bare(token)
+    if token in UNKNOWN or any(mark in _ENTITY.sub("", bare) for mark in "&;@#"):
         return None
-    text = _bare(token)
-    return None if "@" in text else text
+    return unescape(bare)
 
 
 def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bool]]]:
@@ -137,12 +153,8 @@ def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bo
 
     A unit may not end inside an escape that was split into pieces (``&@@ apos@@ ;``).
     """
-    try:
-        pieces = [_SIMPLE[token] for token in tokens]
-    except KeyError:
-        _SIMPLE.update((token, _simple(token)) for token in tokens)
-        pieces = [_SIMPLE[token] for token in tokens]
-    return _spell_carefully(tokens) if None in pieces else (pieces, None)
+    texts = plain_texts(tokens)
+    return _spell_carefully(tokens) if texts is None else (texts, None)
 
 
 def _spell_carefully(tokens):

@@ -11,9 +11,14 @@ def test_fairseq_dictionary(tmp_path):
     path.write_text(
         "the 900\na 900\ndog 30 #fairseq:overwrite\nnew york 4\n\u2028 3\nmadeupword0000 0\n"
     )
-    counts, frequent = frequencies.load(path, 2)
-    assert counts == {"the": 900, "a": 900, "dog": 30, "new york": 4, "\u2028": 3}
-    assert frequent == {"the", "a"}
+    loaded = frequencies.load(path, 2)
+    assert loaded.counts == {"the": 900, "a": 900, "dog": 30, "new york": 4, "\u2028": 3}
+    assert loaded.frequent == {"the", "a"}
+    numbers = loaded.numbers(["a", "olm", "dog", "<unk>", "olm", "newt"])
+    assert numbers[1] == numbers[4] < 0 and numbers[5] < 0 and numbers[1] != numbers[5]
+    counts, frequent = loaded.look_up(numbers)
+    assert list(counts) == [900, 0, 30, 0, 0, 0]
+    assert list(frequent) == [True, False, False, False, False, False]
 
 
 def test_tabs_and_any_order(tmp_path):

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from analysis import roles
-from analysis.merging import merge_words, to_float
+from analysis.frequencies import Frequencies
+from analysis.merging import to_float
 from tests.reference import head_roles
 
 # Few different weights, so that ties and rows of zeros are common.
@@ -85,74 +86,51 @@ def test_spans_and_chances(type, source, target):
             assert chances[offset + q - 1] == head_roles.possible(sentences, type, offset)
 
 
-def test_to_float_is_exact_for_every_half():
-    every = np.arange(0x7C00, dtype=np.uint16)
-    assert (to_float(every) == every.view(np.float16).astype(np.float64)).all()
-
-
-@st.composite
-def cut_sentences(draw):
-    """Weights of several sentences of as many tokens, and how tokens make words."""
-    size = draw(st.integers(1, 6))
-    number = draw(st.integers(1, 3))
-    array = draw(attention(size, size, number, 2))
-    starts = [
-        (
-            sorted({0} | draw(st.sets(st.integers(0, size - 1))))
-            if draw(st.booleans()) or i == 0
-            else []
-        )
-        for i in range(number)
+def rare(sentences, counts, top):
+    """`roles.rare_tokens` for lists of tokens, as lists of positions or None."""
+    frequencies = Frequencies(counts, top)
+    numbers = frequencies.numbers(token for tokens in sentences for token in tokens)
+    numbers = numbers.reshape(len(sentences), -1)
+    found = roles.rare_tokens(numbers, *frequencies.look_up(numbers))
+    return [
+        (list(np.flatnonzero(first)), list(np.flatnonzero(two))) if first.any() else None
+        for first, two in zip(*found)
     ]
-    rows = [(s, w) for s in range(number) for w in range(len(starts[s])) if draw(st.booleans())]
-    return array, starts, rows or [(0, 0)]
 
 
-@settings(max_examples=40, deadline=None)
-@given(cut_sentences())
-def test_merge_words(case):
-    array, starts, rows = case
-    sentence, word = np.array(rows).T
-    merged = merge_words(bits(array), starts, sentence, word)
-    for row, (s, w) in enumerate(rows):
-        units = [list(range(a, b)) for a, b in zip(starts[s], [*starts[s][1:], len(array)])]
-        for head in range(2):
-            matrix = array[:, :, s, head].T.astype(float).tolist()
-            expected = head_roles.merge(matrix, units)[w]
-            np.testing.assert_allclose(merged[: len(units), row, head], expected, rtol=1e-6)
-            assert (merged[len(units) :, row, head] == 0).all()
+token = st.sampled_from(["a", "b", "c", "d", "e", "<unk>"])
 
 
-def test_merge_words_by_hand():
-    # Two pieces of "cotton" are attended with .2 + .3; as query its pieces' rows are averaged.
-    matrix = np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.0, 0.5, 0.5]])  # [query, key]
-    bits_ = bits(matrix.T.astype(np.float16))[:, :, None, None]
-    merged = merge_words(bits_, [[0, 2]], np.array([0, 0]), np.array([0, 1]))[:, :, 0]
-    np.testing.assert_allclose(merged, [[(0.5 + 0.7) / 2, 0.5], [(0.5 + 0.3) / 2, 0.5]], atol=1e-3)
-
-
-tokens = st.lists(st.sampled_from("abcdef"), max_size=6)
-
-
-@given(tokens, st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 4)), st.integers(1, 4))
-def test_rare_tokens(sentence, counts, top):
-    frequent = set(sorted(counts, key=lambda t: -counts[t])[:top])
-    found = roles.rare_tokens(sentence, [counts.get(t, 0) for t in sentence], frequent)
-    assert found == head_roles.rare_positions(sentence, counts, top)
+@given(
+    st.integers(1, 6).flatmap(
+        lambda n: st.lists(st.lists(token, min_size=n, max_size=n), min_size=1, max_size=4)
+    ),
+    st.dictionaries(st.sampled_from("abcde"), st.integers(1, 4)),
+    st.integers(1, 4),
+)
+def test_rare_tokens(sentences, counts, top):
+    expected = [head_roles.rare_positions(tokens, counts, top) for tokens in sentences]
+    assert rare(sentences, counts, top) == expected
 
 
 def test_rare_tokens_by_hand():
     counts = {"the": 900, "dog": 30, "axolotl": 1, "newt": 2}
-
-    def rare(text, frequent=("the",)):
-        return roles.rare_tokens(text.split(), [counts.get(t, 0) for t in text.split()], frequent)
-
-    assert rare("the axolotl the dog") == ([1], [1, 3])
-    assert rare("axolotl the axolotl newt") == ([0, 2], [0, 2, 3])
-    assert rare("the <unk> axolotl") == ([1], [1, 2])
-    assert rare("the the") is None
-    assert rare("") is None
-    assert rare("axolotl") == ([0], [0])
+    sentences = [
+        "the axolotl the dog",
+        "axolotl the axolotl newt",
+        "the <unk> axolotl the",
+        "olm <unk> the dog",
+        "the the the the",
+        "newt newt newt newt",
+    ]
+    assert rare([text.split() for text in sentences], counts, 1) == [
+        ([1], [1, 3]),
+        ([0, 2], [0, 2, 3]),
+        ([1], [1, 2]),
+        ([0, 1], [0, 1]),
+        None,
+        ([0, 1, 2, 3], [0, 1, 2, 3]),
+    ]
 
 
 def test_relevance_shares():

@@ -31,7 +31,7 @@ def test_synthetic_heads_json_has_the_keys_of_a_real_one(tmp_path):
     (tmp_path / "t").write_text(conllu_text([tree] * 3))
     dump = open_dump(write_dump(tmp_path / "dump", [sentence] * 3))
     relations = ("nsubj", "obj", "amod", "advmod")
-    frequencies = Frequencies({"a": 3, "b": 2, "c": 1}, {"a"})
+    frequencies = Frequencies({"a": 3, "b": 2, "c": 1}, 1)
     analysis = stream.Analysis(
         dump, ("enc_self",), ConlluFile(tmp_path / "t"), relations, False, frequencies
     )

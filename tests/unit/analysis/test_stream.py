@@ -28,7 +28,7 @@ def analyse(
         trees = ConlluFile(tmp_path / "trees.conllu")
     frequencies = None
     if counts is not None:
-        frequencies = Frequencies(counts, set(sorted(counts, key=lambda t: -counts[t])[:top]))
+        frequencies = Frequencies(counts, top)
     analysis = stream.Analysis(dump, types, trees, relations, False, frequencies)
     unaligned = []
     stream.run(dump, analysis, 0, 0, lambda shard, position, bad: unaligned.extend(bad))
