@@ -19,6 +19,10 @@ LIMITS = {"alpha-beta": 0.18, "z-plus": 0.06, "epsilon": 0.06}
 """CPU seconds that each rule may take for that sentence on one core: 1/100 and 1/300 of theirs."""
 
 
+def dtype_name(dtype: Optional[torch.dtype]) -> str:
+    return "default" if dtype is None else str(dtype).split(".")[-1]
+
+
 def reference_model(seed: int = 1) -> torch.nn.Module:
     """6+6 layers, 8 heads, width and feed-forward width 128, 1,000 symbols, LayerNorm first: the sizes
     that the authors' code was timed at. Weights are random, so biases are not all zero."""
@@ -61,7 +65,7 @@ def reference_sentence(seed: int = 1) -> Dict[str, torch.Tensor]:
     }
 
 
-def time_sentence(repeats: int, rules: Sequence[str], dtypes: Sequence[torch.dtype]) -> List[Dict]:
+def time_sentence(repeats: int, rules: Sequence[str], dtypes: Sequence[Optional[torch.dtype]]) -> List[Dict]:
     """CPU seconds per rule and precision for all 16 steps of the reference sentence."""
     model, sentence = reference_model(), reference_sentence()
     sides = {
@@ -75,7 +79,7 @@ def time_sentence(repeats: int, rules: Sequence[str], dtypes: Sequence[torch.dty
     return [
         {
             "rule": rule,
-            "dtype": str(dtype).split(".")[-1],
+            "dtype": dtype_name(dtype),
             "cpu_seconds": spread(taken.cpu),
             "limit_seconds": LIMITS[rule],
             "authors_seconds_over_ours": AUTHORS_SECONDS / spread(taken.cpu)["median"],
@@ -105,7 +109,7 @@ def time_batch(
     sample: Dict,
     repeats: int,
     rules: Sequence[str],
-    dtypes: Sequence[torch.dtype],
+    dtypes: Sequence[Optional[torch.dtype]],
     synchronize: Optional[Callable[[], None]] = None,
 ) -> Dict:
     """Relevance of every step of a batch as a multiple of forward plus backward of the same batch."""
@@ -129,7 +133,7 @@ def time_batch(
         rows.append(
             {
                 "rule": rule,
-                "dtype": str(dtype).split(".")[-1],
+                "dtype": dtype_name(dtype),
                 "seconds": spread(getattr(taken, kind)),
                 "multiple": multiple,
                 # what back-propagating every step by itself would cost is 1 a step
@@ -164,7 +168,7 @@ def run(
     subset: str = "valid",
     sentences: int = 32,
     rules: Sequence[str] = tuple(RULES),
-    dtypes: Sequence[torch.dtype] = (torch.float64, torch.float32),
+    dtypes: Sequence[Optional[torch.dtype]] = (None, torch.float64, torch.float32),
 ) -> Dict:
     """Both measurements as one JSON-ready report; the second only with a checkpoint."""
     result: Dict = {"conditions": conditions(), "sentence": time_sentence(repeats, rules, dtypes)}

@@ -31,8 +31,9 @@ class AlphaBeta(Rule):
         # z_ji = W_ji x_i + b_j / n: the bias is inside the positive and negative parts, so z has to be
         # formed for every token (all starts share it)
         n = x.shape[-1]
-        x = x.flatten(0, 1).unsqueeze(1)
-        spread = None if bias is None else (bias / n).unsqueeze(-1)
+        x = x.flatten(0, 1).unsqueeze(1).to(self.share_dtype)
+        weight = weight.to(self.share_dtype)
+        spread = None if bias is None else (bias / n).unsqueeze(-1).to(self.share_dtype)
 
         def blocks(rows: slice, step: int, scratch: Tensor) -> Iterator[Tensor]:
             if weight.dim() > 2:
@@ -59,11 +60,12 @@ class AlphaBeta(Rule):
         g = norm.weight
         left = torch.stack([g * c, g.expand_as(c), (norm.bias / h).expand_as(c)], dim=-1)
         right = torch.stack([-slope * c * x, -r * x / h, torch.ones_like(c)], dim=-2)
-        diagonal = g * r * x
+        left, right, diagonal = (part.to(self.share_dtype) for part in (left, right, g * r * x))
 
         def blocks(rows: slice, step: int, scratch: Tensor) -> Iterator[Tensor]:
-            parts = (left[:, rows], right, diagonal[:, rows])
-            for of_output, of_input, own in zip(*(part.split(step) for part in parts)):
+            for of_output, of_input, own in zip(
+                left[:, rows].split(step), right.split(step), diagonal[:, rows].split(step)
+            ):
                 z = torch.bmm(of_output, of_input, out=scratch[: len(own)])
                 z.diagonal(rows.start, 1, 2).add_(own)
                 yield z
@@ -112,11 +114,11 @@ class AlphaBeta(Rule):
         small enough to stay in the cache while they are worked on.
         """
         B, T, S, out = R.shape
-        flat = R.reshape(B * T, S, out)
-        raw = R.new_empty(B * T, S, n)
+        flat = R.reshape(B * T, S, out).to(self.share_dtype)
+        raw = flat.new_empty(B * T, S, n)
         height = min(out, max(1, self.block_size // n))
         step = min(B * T, max(1, self.block_size // (height * n)))
-        scratch, other = R.new_empty(2, step, height, n)
+        scratch, other = flat.new_empty(2, step, height, n)
         for first in range(0, out, height):
             rows = slice(first, min(first + height, out))
             room = scratch[:, : rows.stop - first]
@@ -209,10 +211,11 @@ def _give(R, A, G, M, q, k, v):
 
 def _restore(R: Tensor, raw: Tensor) -> Tensor:
     """Half of ``raw``, with the total that R has, within each token and then within each sentence."""
-    had, has = R.sum(-1), raw.sum(-1).mul_(0.5)
+    had, has = R.sum(-1), raw.sum(-1, dtype=R.dtype).mul_(0.5)
     factor = had / (has + E)
     total = had.sum(1, keepdim=True) / (has.mul_(factor).sum(1, keepdim=True) + E)
-    return raw.mul_(factor.mul_(total).mul_(0.5).unsqueeze(-1))
+    factor = factor.mul_(total).mul_(0.5).unsqueeze(-1)
+    return raw.mul_(factor) if raw.dtype == R.dtype else raw * factor
 
 
 def _restore_heads(R: Tensor, parts: List[Tensor]):

@@ -21,9 +21,7 @@ class Epsilon(Rule):
     name = "epsilon"
     attention_modes = ("values",)
 
-    def __init__(self, chunk_size: int, block_size: int, stabiliser: float = 1e-2):
-        super().__init__(chunk_size, block_size)
-        self.stabiliser = stabiliser
+    stabiliser = 0.01
 
     def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         y = (weight @ x.unsqueeze(-1)).squeeze(-1) if weight.dim() > 2 else x @ weight.T

@@ -27,13 +27,11 @@ class Linear:
     @classmethod
     def stack(cls, parts, dtype: torch.dtype) -> "Linear":
         """One map with the outputs of several (weight, bias) one below the other."""
-        weight = torch.cat([weight.detach() for weight, _ in parts]) if parts[1:] else parts[0][0]
+        weight = torch.cat([weight for weight, _ in parts]) if parts[1:] else parts[0][0]
         bias = parts[0][1]
         if bias is not None and parts[1:]:
-            bias = torch.cat([bias.detach() for _, bias in parts])
-        return cls(
-            weight.detach().to(dtype), None if bias is None else bias.detach().to(dtype)
-        )
+            bias = torch.cat([bias for _, bias in parts])
+        return cls(weight.to(dtype), None if bias is None else bias.to(dtype))
 
     def rows(self, first: int, last: int) -> "Linear":
         """The outputs first..last-1, as views."""
@@ -57,7 +55,7 @@ class Norm:
     def of(cls, module: Optional[nn.LayerNorm], dtype: torch.dtype) -> Optional["Norm"]:
         if module is None:
             return None
-        return cls(module.weight.detach().to(dtype), module.bias.detach().to(dtype), module.eps)
+        return cls(module.weight.to(dtype), module.bias.to(dtype), module.eps)
 
     def __call__(self, x: Tensor) -> Tensor:
         return F.layer_norm(x, (x.shape[-1],), self.weight, self.bias, self.eps)
@@ -147,6 +145,7 @@ class Network:
     output: Linear  # [vocabulary, n]
 
     @classmethod
+    @torch.no_grad()
     def of(cls, model: nn.Module, dtype: torch.dtype) -> "Network":
         """Read a model that ``support.check_model`` lets pass."""
         return cls(

@@ -25,10 +25,14 @@ class Rule(ABC):
     """What can be asked of ``attention``; the first is the default. "full": through queries, keys
     and values; "values": attention weights are constants."""
 
-    def __init__(self, chunk_size: int, block_size: int):
-        """Numbers in the largest tensor that a rule may form, and in one that should stay in a cache."""
+    def __init__(
+        self, chunk_size: int, block_size: int, share_dtype: torch.dtype = torch.float64
+    ):
+        """Numbers in the largest tensor that a rule may form, and in one that should stay in a cache;
+        precision enough for shares that are positive, so that no rounding is amplified."""
         self.chunk_size = chunk_size
         self.block_size = block_size
+        self.share_dtype = share_dtype
 
     @abstractmethod
     def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:

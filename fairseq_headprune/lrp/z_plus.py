@@ -43,16 +43,16 @@ class ZPlus(Rule):
     def attention(self, R: Tensor, a: Attention, mode: str):
         a = Attention.of(a.q + E, a.k + E, a.v + E, a.hidden, a.scaling)
         grad = R * a.context.reciprocal().unsqueeze(3)  # [B, K, queries, S, d]
-        At = a.weights.transpose(-1, -2)
-        v = (At @ grad.flatten(3)).view(*a.v.shape[:3], *R.shape[3:]) * a.v.unsqueeze(3)
+        v = (a.weights.mT @ grad.flatten(3)).view(*a.v.shape[:3], *R.shape[3:])
+        v.mul_(a.v.unsqueeze(3))
         if mode == "values":
             return None, None, _rescale(R, v)[0]
         # d<S,o>/d score_ij = A_ij (S_i v_j - S_i o_i); S_i o_i is the relevance of query i
-        score = (grad.flatten(2, 3) @ a.v.transpose(-1, -2)).view(*R.shape[:-1], -1)
-        score = (score - R.sum(-1, keepdim=True)).mul_((a.weights * a.scaling).unsqueeze(3))
-        q = (score.flatten(2, 3) @ a.k).view_as(R) * a.q.unsqueeze(3)
-        score = score.permute(0, 1, 4, 3, 2)  # [B, K, keys, S, queries]
-        k = (score.flatten(2, 3) @ a.q).view_as(v) * a.k.unsqueeze(3)
+        score = (grad.flatten(2, 3) @ a.v.mT).view(*R.shape[:-1], -1)  # [B, K, queries, S, keys]
+        score.sub_(R.sum(-1, keepdim=True)).mul_((a.weights * a.scaling).unsqueeze(3))
+        q = (score.flatten(2, 3) @ a.k).view_as(R).mul_(a.q.unsqueeze(3))
+        k = (a.q.mT @ score.flatten(3)).view(*a.q.shape[:2], -1, *score.shape[3:])
+        k = k.mul_(a.k.mT.unsqueeze(3)).permute(0, 1, 4, 3, 2)  # from [B, K, d, S, keys]
         return _rescale(R, q, k, v)
 
     def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> Tuple[Tensor, Tensor]:

@@ -12,6 +12,7 @@ from fairseq_headprune.lrp.epsilon import Epsilon
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.helpers.small_models import batch, small_transformer
+from torch.utils._python_dispatch import TorchDispatchMode
 
 PRE = dict(encoder_normalize_before=True, decoder_normalize_before=True)
 LENGTHS = ((6, 4), (2, 5), (9, 1), (4, 7))
@@ -148,6 +149,17 @@ def test_the_model_is_untouched_and_its_mode_is_ignored(rule, training):
     assert [m.training for m in before.modules()] == [m.training for m in model.modules()]
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_default_precision(model, rule):
+    """What is formed in float32 by default costs no more than its rounding."""
+    src, lengths, prev, _ = batch(LENGTHS)
+    exact = head_relevance(model, src, lengths, prev, rule, dtype=torch.float64)
+    default = head_relevance(model, src, lengths, prev, rule)
+    assert default["dec_enc"].dtype == torch.float64
+    for key in ATTENTION_TYPES:
+        torch.testing.assert_close(default[key], exact[key], rtol=1e-6, atol=1e-12)
+
+
 def test_half_precision_models_are_computed_in_double(model):
     src, lengths, prev, _ = batch(LENGTHS)
     half = copy.deepcopy(model).half()
@@ -172,6 +184,35 @@ def test_nonfinite_relevance_is_marked_and_logged(model, caplog):
     assert f"relevance of {marked} of 8 generation steps is not finite" in caplog.text
     clean = head_relevance(model, src[:1], lengths[:1], prev[:1], start=torch.full_like(prev[:1], 6))
     torch.testing.assert_close(result["dec_enc"][:, 0], clean["dec_enc"][:, 0])
+
+
+class Largest(TorchDispatchMode):
+    """Remembers the most numbers that any tensor held."""
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor):
+            self.numbers = max(self.numbers, result.numel())
+        return result
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_chunk_size_bounds_the_largest_tensor(rule):
+    # without positions, whose table is larger than anything here
+    model = small_transformer(no_token_positional_embeddings=True, **PRE)
+    src, lengths, prev, _ = batch([(30, 20), (12, 33), (3, 4), (17, 17)])
+    widths = 3 * 16, 4 * 33  # query, key and value together; heads times keys
+    for chunk_size in (2 * 33 * max(widths), 20_000, 40_000):
+        with Largest() as largest:
+            head_relevance(model, src, lengths, prev, rule, tokens=True, chunk_size=chunk_size)
+        assert largest.numbers <= chunk_size
+    with Largest() as largest:
+        head_relevance(model, src, lengths, prev, rule)
+    assert largest.numbers > 40_000
 
 
 def test_result_is_a_mapping_in_the_standard_order(model):
