@@ -41,8 +41,9 @@ class Cuts(NamedTuple):
 def merge_words(weights: np.ndarray, cuts: Cuts, sentence, word) -> np.ndarray:
     """Attention of chosen words to all words of their sentence: float32 ``[words, rows, heads]``.
 
-    Row i is for word ``word[i]`` of sentence ``sentence[i]``. Sentences with fewer words than the
-    longest have weights of 0 behind their last word.
+    Row i is for word ``word[i]`` of sentence ``sentence[i]``, as the sum over its pieces: their
+    mean times their number, which has its largest weight in the same place and costs less.
+    Sentences with fewer words than the longest have weights of 0 behind their last word.
     """
     by_query = weights.transpose(1, 0, 2, 3)
     # A row for the first piece of every attending word, then one for every further piece.
@@ -67,6 +68,4 @@ def merge_words(weights: np.ndarray, cuts: Cuts, sentence, word) -> np.ndarray:
     for rows in further:
         result[:, rows] += merged[:, done : done + len(rows)]
         done += len(rows)
-    if further:
-        result[:, further[0]] /= queries[further[0], None].astype(np.float32)
     return result

@@ -127,25 +127,25 @@ def _fit(pieces, parse_words) -> Tuple[Sequence[str], List[int]]:
 
 # -- characters of tokens ---------------------------------------------------------------
 
-_PLAIN: Dict[str, Optional[str]] = {}
-
 
 def plain_texts(tokens: Sequence[str]) -> Optional[List[str]]:
     """Text of each token, or None for a sentence with tokens that have to be looked at in context:
     unknown ones, and those that may be part of an escape."""
-    try:
-        texts = [_PLAIN[token] for token in tokens]
-    except KeyError:
-        _PLAIN.update((token, _plain_text(token)) for token in tokens)
-        texts = [_PLAIN[token] for token in tokens]
+    texts = list(map(_PLAIN.__getitem__, tokens))
     return None if None in texts else texts
 
 
-def _plain_text(token: str) -> Optional[str]:
-    bare = _bare(token)
-    if token in UNKNOWN or any(mark in _ENTITY.sub("", bare) for mark in "&;@#"):
-        return None
-    return unescape(bare)
+class _Plain(Dict[str, Optional[str]]):
+    """Token -> its text, found when it is asked for the first time; None if that needs context."""
+
+    def __missing__(self, token):
+        bare = _bare(token)
+        in_context = token in UNKNOWN or any(mark in _ENTITY.sub("", bare) for mark in "&;@#")
+        self[token] = None if in_context else unescape(bare)
+        return self[token]
+
+
+_PLAIN = _Plain()
 
 
 def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bool]]]:
