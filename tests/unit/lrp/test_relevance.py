@@ -195,7 +195,7 @@ class Largest(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        if isinstance(result, torch.Tensor):
+        if isinstance(result, torch.Tensor) and result.is_floating_point():
             self.numbers = max(self.numbers, result.numel())
         return result
 
