@@ -36,7 +36,7 @@ const COLORINGS = {
 
 const COLUMNS = [
   { key: "name", name: "head", text: true, value: h => h.key },
-  { key: "functions", name: "functions", text: true, value: h => h.functions.join(", ") },
+  { key: "functions", name: "functions", text: true, value: h => h.functions.join(", ") || null },
   { key: "relevance", name: "relevance" },
   { key: "confidence", name: "confidence" },
   { key: "offset", name: "position", format: v => signed(v, 0) },
@@ -114,6 +114,7 @@ function paintAll() {
     swatch.style.background = look.color;
     legend.append(make("span", { class: "legend-item" }, swatch, look.name));
   }
+  if (!HEADS.some(h => h.functions.length)) legend.append(make("span", { class: "faint" }, "no head meets a criterion"));
 }
 
 function move(event) {
@@ -180,6 +181,8 @@ window.addEventListener("DOMContentLoaded", () => {
   for (const [key, coloring] of Object.entries(COLORINGS)) {
     if (key === "functions" || known(key)) select.append(make("option", { value: key }, coloring.name));
   }
+  // where no head has a function, a grid without color would say nothing
+  if (!HEADS.some(h => h.functions.length)) select.value = known("relevance") ? "relevance" : "confidence";
   select.addEventListener("change", paintAll);
   if (!known(state.sort)) state.sort = "confidence";
   drawGrids();
@@ -187,6 +190,6 @@ window.addEventListener("DOMContentLoaded", () => {
   drawTable();
   drawSources();
   const asked = decodeURIComponent(location.hash.slice(1));
-  const first = [...HEADS].sort((a, b) => b.functions.length - a.functions.length)[0];
+  const first = [...HEADS].sort((a, b) => b.functions.length - a.functions.length || b.relevance - a.relevance)[0];
   choose(DATA.heads[asked] ? asked : first.key);
 });

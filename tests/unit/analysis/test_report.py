@@ -146,3 +146,19 @@ def test_in_a_browser_tables_sort_and_cells_change_color(page):
 def test_in_a_browser_nothing_is_fetched_and_nothing_fails(page):
     assert page.run("return performance.getEntriesByType('resource').length") == 0
     assert page.log() == []
+
+
+def test_in_a_browser_a_model_without_functions_opens_on_its_most_relevant_head(tmp_path):
+    need_chromium()
+    table = head_table.read(f"demo={write_heads_json(tmp_path, types=('enc_self',))}")
+    for record in table.records.values():
+        record["functions"] = []
+    table.records[Head("enc_self", 3, 4)]["relevance"] = 0.9
+    (tmp_path / "report.html").write_text(build(table), encoding="utf-8")
+    with browser(tmp_path / "profile") as page:
+        page.open((tmp_path / "report.html").as_uri())
+        assert page.text("#details h2").endswith("layer 3, head 4")
+        assert page.run("return document.getElementById('color').value") == "relevance"
+        assert page.text("#table tbody tr td:nth-child(2)") == "–"
+        page.run("const s = document.getElementById('color'); s.value = 'functions'; s.dispatchEvent(new Event('change'))")
+        assert "no head meets a criterion" in page.text("#legend")
