@@ -177,12 +177,17 @@ def first_batches(task, subset: str, sentences: int, size: int = 20) -> List[Bat
     return batches
 
 
+def check_criterion(criterion: str) -> None:
+    """UserError for a criterion that does not exist."""
+    if criterion not in CRITERIA:
+        raise UserError(f"unknown criterion '{criterion}': use {', '.join(CRITERIA)}")
+
+
 def score_heads(criterion: str, checkpoint: str, data: str, seed: int = 1, subset: str = "valid") -> Scores:
     """Scores of all heads of a checkpoint; UserError for a criterion that does not exist."""
     from fairseq_headprune import checkpoints
 
-    if criterion not in CRITERIA:
-        raise UserError(f"unknown criterion '{criterion}': use {', '.join(CRITERIA)}")
+    check_criterion(criterion)
     if criterion == "random":
         return random_scores(checkpoints.open_layout(checkpoints.load_checkpoint(checkpoint)), seed)
     model, _, task = checkpoints.load_model(checkpoint, data)

@@ -9,6 +9,7 @@ from pathlib import Path
 from fairseq_headprune.errors import UserError, command
 from fairseq_headprune.experiments import pareto, points, run
 from fairseq_headprune.experiments.analyse import Analysis, draw_figures
+from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
 
 
@@ -131,11 +132,12 @@ def main(argv=None):
     sweep = run.Sweep(
         args.baseline, args.data, args.out, tuple(run.parse_test(t) for t in args.test),
         args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
-        analysis, tuple(run.parse_test(t) for t in args.elsewhere),
+        analysis, tuple(run.parse_test(t, "--elsewhere") for t in args.elsewhere),
     )
     if args.figures and not args.results:
         raise UserError("--figures needs --results, the folder of the points' JSON files")
     if args.dry_run:
+        check_sweep(sweep, grid)
         for point in grid:
             print(point)
         return

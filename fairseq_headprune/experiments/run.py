@@ -11,6 +11,7 @@ from fairseq_headprune import checkpoints, choose, removal
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.experiments import commands, results, scoring
 from fairseq_headprune.experiments.analyse import Analysis, analyse
+from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
 from fairseq_headprune.experiments.steps import Steps, read_json, write_json
@@ -50,15 +51,15 @@ class Sweep:
     """Sets of another domain: scored apart, not counted among the test sets."""
 
 
-def parse_test(text: str) -> TestSet:
+def parse_test(text: str, option: str = "--test") -> TestSet:
     """``NAME=SUBSET`` or ``NAME=SUBSET:REFERENCES``; ``FOLDER/SUBSET`` for another data folder."""
     name, equals, rest = text.partition("=")
     path, _, references = rest.partition(":")
     data, _, subset = path.rpartition("/")
     if not (name and equals and subset):
-        raise UserError(f"cannot read --test '{text}': write NAME=SUBSET or NAME=SUBSET:REFERENCES")
+        raise UserError(f"cannot read {option} '{text}': write NAME=SUBSET or NAME=SUBSET:REFERENCES")
     if references and not Path(references).is_file():
-        raise UserError(f"the references {references} of --test {name} do not exist")
+        raise UserError(f"the references {references} of {option} {name} do not exist")
     return TestSet(name, subset, references, data)
 
 
@@ -72,11 +73,7 @@ def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("
     for device in devices:
         free.put(device)
     futures: Dict[str, Any] = {}
-    names = {p.name for p in points}
-    for point in points:
-        source = needs(point)
-        if source and source not in names and not (sweep.out / source / "layout.json").exists():
-            raise UserError(f"point {point.name} needs {source}, which is neither in this sweep nor in {sweep.out}")
+    check_sweep(sweep, points)
 
     def work(point: Point) -> Dict[str, Any]:
         if needs(point) in futures:
@@ -222,8 +219,6 @@ def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str
     steps.command(f"generate.{test.name}", commands.translate(
         model, data, test.subset, sweep.beam, sweep.generate_tokens), output)
     references = scoring.read_lines(test.references) if test.references else None
-    if references and len(references) != sentences:
-        raise UserError(f"{test.references} has {len(references)} lines, the set {test.name} has {sentences} sentences")
     text = (steps.folder / output).read_text(encoding="utf-8")
     parsed = scoring.parse_generate(text, str(steps.folder / output), sentences)
     return {

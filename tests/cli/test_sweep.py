@@ -146,6 +146,12 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     (["--counts", "3"], "--criteria and --counts need each other"),
     (["--figures", "figures"], "--figures needs --results"),
     (["--criteria", "luck", "--counts", "3", "--only", "enc-luck-3"], "unknown criterion 'luck'"),
+    (["--criteria", "luck", "--counts", "3", "--dry-run"], "unknown criterion 'luck'"),
+    (["--lr", "nan", "--dry-run"], "--lr must be a number above 0, not nan"),
+    (["--label-smoothing", "-1"], "--label-smoothing must be a number 0 or more, not -1.0"),
+    (["--test", "tiny=test", "--dry-run"], "the name 'tiny' of --test or --elsewhere is given twice"),
+    (["--test", "together=test"], "the name 'together' of --test or --elsewhere names all sets as one"),
+    (["--elsewhere", "zz"], "cannot read --elsewhere 'zz'"),
 ])
 def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, more, message):
     with pytest.raises(SystemExit) as stopped:
@@ -153,6 +159,14 @@ def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, mor
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
     assert not [c for c in in_process["ran"] if "nosuch" in c or c[0].endswith("fairseq-train")]
+
+
+def test_a_missing_baseline_is_noticed_in_a_dry_run(tiny, tmp_path, capsys):
+    _, *rest = arguments(tiny, tmp_path / "runs", "--dry-run")
+    with pytest.raises(SystemExit) as stopped:
+        sweep_script.main([str(tmp_path / "no.pt"), *rest])
+    assert stopped.value.code == 2
+    assert "no.pt" in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
 
 def test_lines_of_references_are_counted(tiny, tmp_path, capsys, in_process):

@@ -1,0 +1,58 @@
+"""What can be wrong with a sweep, found before its first command runs."""
+
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from fairseq_headprune import checkpoints, importance
+from fairseq_headprune.errors import UserError
+from fairseq_headprune.experiments.commands import Budget
+from fairseq_headprune.experiments.points import Point, needs
+from fairseq_headprune.experiments.scoring import read_lines, sentences_in
+
+MAY_BE_ZERO = ("scratch_warmup", "l0_warmup_updates", "label_smoothing")
+
+
+def check_budget(budget: Budget) -> None:
+    """UserError for a number that no training could use."""
+    for name in Budget.__dataclass_fields__:
+        value = getattr(budget, name)
+        if name == "extra":
+            continue
+        low = 0 if name in MAY_BE_ZERO else math.ulp(0.0)
+        if not low <= value < math.inf:
+            least = "0 or more" if name in MAY_BE_ZERO else "above 0"
+            raise UserError(f"--{name.replace('_', '-')} must be a number {least}, not {value}")
+
+
+def check_sets(tests: Sequence[Any], elsewhere: Sequence[Any], data: str) -> None:
+    """UserError for a set without sentences or references to match, or two sets of one name."""
+    for name, count in Counter(t.name for t in (*tests, *elsewhere)).items():
+        if count > 1 or name == "together":
+            why = "names all sets as one" if name == "together" else "is given twice"
+            raise UserError(f"the name '{name}' of --test or --elsewhere {why}: choose another")
+    for test in (*tests, *elsewhere):
+        count = sentences_in(test.data or data, test.subset)
+        lines = len(read_lines(test.references)) if test.references else count
+        if lines != count:
+            raise UserError(f"{test.references} has {lines} lines, the set {test.name} has {count} sentences")
+
+
+def check_points(points: Sequence[Point], out: Path) -> None:
+    """UserError for an unknown criterion, or a point that builds on one that does not exist."""
+    names = {p.name for p in points}
+    for point in points:
+        source = needs(point)
+        if source and source not in names and not (out / source / "layout.json").exists():
+            raise UserError(f"point {point.name} needs {source}, which is neither in this sweep nor in {out}")
+        if point.criterion:
+            importance.check_criterion(point.criterion)
+
+
+def check_sweep(sweep: Any, points: Sequence[Point]) -> Mapping[str, Any]:
+    """All of it for a ``run.Sweep``; returns the baseline's checkpoint, which was read for it."""
+    check_budget(sweep.budget)
+    check_points(points, sweep.out)
+    check_sets(sweep.tests, sweep.elsewhere, sweep.data)
+    return checkpoints.load_checkpoint(sweep.baseline)
