@@ -34,6 +34,21 @@ def rank_correlation(found):
     return f"{spearmanr(*sides).statistic:.2f}".replace("-", "−")
 
 
+def labelled(found, most=6, near=0.06):
+    """The rows with the largest effects, without those whose label would lie on a larger one's.
+
+    ``near`` is a share of both axes.
+    """
+    spread = [max(side) - min(side) or 1 for side in zip(*((row[1], row[2]["difference"]) for row in found))]
+    chosen = []
+    for row in sorted(found, key=lambda row: -abs(row[2]["difference"]))[:most]:
+        gaps = [(abs(row[1] - other[1]) / spread[0], abs(row[2]["difference"] - other[2]["difference"]) / spread[1])
+                for other in chosen]
+        if all(max(gap) > near for gap in gaps):
+            chosen.append(row)
+    return chosen
+
+
 def draw(inputs):
     """A point a head; the dashed line is no change."""
     table = inputs.main()
@@ -55,13 +70,13 @@ def draw(inputs):
                       fmt="none", ecolor="#999999", elinewidth=0.6, zorder=1)
         axes.scatter([row[1] for row in mine], y, color=look.color if kind else "#bbbbbb", marker=marker,
                      s=70 if kind == "rare" else 30, edgecolor="black", linewidth=0.5, label=look.name, zorder=2)
-    for head, x, record, _ in sorted(found, key=lambda row: -abs(row[2]["difference"]))[:6]:
+    for head, x, record, _ in labelled(found):
         axes.annotate(f"{head.layer}:{head.head}", (x, record["difference"]), xytext=(4, 3),
                       textcoords="offset points", fontsize=6)
     axes.axhline(0, color="black", linewidth=0.7, linestyle="--")
     has_relevance = any(r["relevance"] is not None for r in table.of("enc_self").values())
     axes.set_xlabel("relevance (share of the layer)" if has_relevance else "confidence")
     axes.set_ylabel("loss without the head\n(nats per token more)")
-    axes.set_title(f"{table.label}, encoder heads (layer:head); rank correlation {rank_correlation(found)}")
+    axes.set_title(f"{table.label}, encoder heads (layer:head)\nrank correlation {rank_correlation(found)}")
     axes.legend(fontsize=6)
     return figure

@@ -95,9 +95,11 @@ def function_cell(axes, x, y, functions, number="", width=1.0, height=1.0):
 
 
 def function_grid(table: HeadTable, type: str, title: str):
-    """Figure 1c: every head in the colour of its function, sorted by relevance."""
+    """Figure 1c: every head in the colour of its function, sorted by relevance where it is known."""
     grid = rows(table, type)
     figure, axes = axes_for(grid)
+    if all(r.get("relevance") is None for r in table.of(type).values()):
+        axes.set_xlabel("heads by number")
     figure.set_size_inches(figure.get_size_inches() + (0, 0.4))
     for y, heads in enumerate(grid):
         for x, head in enumerate(heads):

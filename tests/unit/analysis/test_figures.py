@@ -64,6 +64,14 @@ def test_heat_maps_have_a_cell_a_head_sorted_by_relevance(given):
     assert numbers[1] == f"{table.records[most]['relevance']:.2f}".replace("0.", ".", 1)
 
 
+@pytest.mark.parametrize("known, order", [(True, "heads, most relevant of each layer first"), (False, "heads by number")])
+def test_the_grid_of_functions_says_how_it_is_sorted(known, order, given):
+    if not known:
+        for record in given.tables[0].records.values():
+            record["relevance"] = None
+    assert command.draw("fig01_heads", given)["fig01c_heads"].axes[0].get_xlabel() == order
+
+
 def test_functions_show_color_hatch_and_words(given):
     axes = command.draw("fig01_heads", given)["fig01c_heads"].axes[0]
     colors = [matplotlib.colors.to_hex(p.get_facecolor()) for p in marked(axes, "stripe")]
@@ -220,6 +228,16 @@ def test_figure_11_sets_what_was_done_beside_what_was_seen(given):
     axes = command.draw("fig11_ablation", given)["fig11_ablation"].axes[0]
     points = sum(len(c.get_offsets()) for c in axes.collections if hasattr(c, "get_offsets") and c.get_label()[0] != "_")
     assert points == 48
+
+
+def test_labels_of_figure_11_do_not_lie_on_each_other():
+    def row(name, x, y):
+        return (name, x, {"difference": y}, None)
+
+    found = [row("low", 0.1, 0.0), row("a", 0.150, 0.0040), row("b", 0.151, 0.0039), row("far", 0.3, 0.04)]
+    assert [r[0] for r in fig11_ablation.labelled(found)] == ["far", "a", "low"]
+    assert [r[0] for r in fig11_ablation.labelled(found, most=1)] == ["far"]
+    assert len(fig11_ablation.labelled([row("a", 1, 1)])) == 1
 
 
 def test_the_rank_correlation_is_that_of_ranks():
