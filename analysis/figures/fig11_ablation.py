@@ -78,5 +78,5 @@ def draw(inputs):
     axes.set_xlabel("relevance (share of the layer)" if has_relevance else "confidence")
     axes.set_ylabel("loss without the head\n(nats per token more)")
     axes.set_title(f"{table.label}, encoder heads (layer:head)\nrank correlation {rank_correlation(found)}")
-    axes.legend(fontsize=6)
+    axes.legend(fontsize=6, loc="upper left")
     return figure
