@@ -22,6 +22,7 @@ COMMANDS = {
         "analysis.maps",
         "save attention maps of chosen sentences for Figure 5 and the report",
     ),
+    "page": ("analysis.page_tables", "make the tables of a results page anew from saved tables"),
     "report": ("analysis.report", "one self-contained page to read in a browser"),
 }
 """Command -> its module and what it does, in one line."""

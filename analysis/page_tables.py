@@ -1,8 +1,11 @@
-"""Tables of results pages that are made from ``heads.json`` and ``ablation.json``.
+"""``python -m analysis page``: the tables of a results page, made from ``heads.json`` and ``ablation.json``.
 
-Each takes a folder and returns Markdown; `scripts/results_table.py` puts them between the markers
-of a page. Heads are written layer:head.
+A page asks for one between ``<!-- table NAME FOLDER -->`` and ``<!-- end -->``; a table that needs two
+folders gets them as ``FOLDER,FOLDER``. Each function here takes folders and returns Markdown. Heads are
+written layer:head.
 """
+
+import re
 
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
@@ -227,10 +230,41 @@ TABLES: Mapping[str, Callable[..., str]] = {
 }
 
 
-def made(page: Path) -> Mapping[str, Callable[[str], str]]:
-    """The tables of a page by name, each from the folders that its marker names (``a,b``), which are
-    beside the page."""
-    def of(table):
-        return lambda names: table(*(page.parent / name for name in names.split(","))).rstrip("\n")
+MARKER = r"(<!-- table (\S+) (\S+) -->)\n.*?\n?(<!-- end -->)"
 
-    return {name: of(table) for name, table in TABLES.items()}
+
+def fill(text: str, folder: Path) -> str:
+    """A page with its tables made anew; the folders that markers name lie in ``folder``.
+
+    UserError for a table that does not exist, or a wrong number of folders.
+    """
+    def make(match):
+        name, folders = match[2], [folder / part for part in match[3].split(",")]
+        if name not in TABLES:
+            raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}")
+        if len(folders) != (wanted := 2 if name == "roles-correlation" else 1):
+            raise UserError(f"table {name} is made from {wanted} folder(s), but the page names {match[3]}")
+        return f"{match[1]}\n{TABLES[name](*folders)}{match[4]}"
+
+    return re.sub(MARKER, make, text, flags=re.DOTALL)
+
+
+def add_arguments(parser):
+    """Options of the command."""
+    parser.add_argument("page", type=Path, help="Markdown file with <!-- table NAME FOLDER --> ... <!-- end -->; "
+                        f"names: {', '.join(TABLES)}")
+    parser.add_argument("--check", action="store_true", help="change nothing; fail when the page is not what its "
+                        "files say")
+
+
+def run(args):
+    """Run the command."""
+    try:
+        old = args.page.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read the page {args.page}: {error.strerror}") from None
+    new = fill(old, args.page.parent)
+    if args.check and new != old:
+        raise UserError(f"{args.page} does not show what its files say: run python -m analysis page {args.page}")
+    if not args.check:
+        files.write_text(args.page, new)

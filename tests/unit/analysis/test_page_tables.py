@@ -5,7 +5,9 @@ import json
 import pytest
 
 from analysis import page_tables
+from analysis.__main__ import main
 from fairseq_headprune.errors import UserError
+from tests.conftest import ROOT
 from tests.helpers.analysis_tables import ablation
 from tests.helpers.heads_json import heads_json, write_heads_json
 
@@ -29,7 +31,10 @@ def folder(tmp_path):
 
 
 def show(folder, name, names):
-    return page_tables.made(folder / "page.md")[name](names)
+    page = page_tables.fill(f"before\n<!-- table {name} {names} -->\nSTALE\n<!-- end -->\nafter\n", folder)
+    assert page.startswith("before\n<!-- table") and page.endswith("<!-- end -->\nafter\n") and "STALE" not in page
+    assert page_tables.fill(page, folder) == page
+    return page.split(" -->\n", 1)[1].split("<!-- end -->")[0]
 
 
 def records(folder, model):
@@ -112,6 +117,35 @@ def test_measures_that_are_missing_are_dashes(folder):
     assert "| pruned | 200 | 1,800 | none |" in show(folder, "roles-sets", ".")
 
 
-def test_a_folder_without_tables_is_refused(tmp_path):
-    with pytest.raises(UserError, match="no folder with a heads.json"):
-        page_tables.made(tmp_path / "page.md")["roles-sets"](".")
+@pytest.mark.parametrize("marker, message", [
+    ("roles-sets nowhere", "no folder with a heads.json"),
+    ("nothing .", "asks for a table 'nothing'"),
+    ("roles-correlation whole", r"made from 2 folder\(s\)"),
+    ("off-bleu off,off", r"made from 1 folder\(s\)"),
+    ("off-bleu whole", "cannot read an ablation table"),
+])
+def test_what_cannot_be_made_is_refused(folder, marker, message):
+    with pytest.raises(UserError, match=message):
+        page_tables.fill(f"<!-- table {marker} -->\n<!-- end -->\n", folder)
+
+
+def test_a_page_is_made_anew_in_place(folder, capsys):
+    page = folder / "page.md"
+    page.write_text("# Page\n<!-- table off-bleu off -->\n<!-- end -->\n")
+    with pytest.raises(SystemExit) as stopped:
+        main(["page", str(page), "--check"])
+    assert stopped.value.code == 2 and "does not show what its files say" in capsys.readouterr().err
+    main(["page", str(page)])
+    assert "| enc-self 0:1 |" in page.read_text() and page.read_text().startswith("# Page\n")
+    main(["page", str(page), "--check"])
+
+
+def test_a_missing_page_is_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["page", str(tmp_path / "none.md")])
+    assert "cannot read the page" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["roles-multi30k", "ablation-multi30k"])
+def test_the_committed_pages_are_up_to_date(name):
+    main(["page", str(ROOT / "analysis" / "results" / name / "README.md"), "--check"])
