@@ -4,11 +4,8 @@
 import argparse
 import sys
 
-import torch
-
-from fairseq_headprune.benchmarks import dumping
-from fairseq_headprune.errors import command
-from fairseq_headprune.relevance_table import save_json
+from fairseq_headprune.benchmarks import dumping, report
+from fairseq_headprune.errors import UserError, command
 
 
 def parse(argv):
@@ -22,30 +19,23 @@ def parse(argv):
     add("--every", type=int, default=1, help="translate every n-th batch only (default: 1)")
     add("--repeats", type=int, default=5, help="rounds that count (default: 5)")
     add("--threads", type=int, default=1, help="threads of torch (default: 1)")
-    add("--out", help="write the result to this JSON file")
+    add("--out", help="JSON file to write (replaced if it exists)")
     return parser.parse_args(argv)
 
 
 @command
 def main(argv=None):
     args = parse(argv)
-    torch.set_num_threads(args.threads)
+    for name in ("beam", "batch_size", "every"):
+        if getattr(args, name) < 1:
+            raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
+    args.device = "cpu"
     arguments = [args.data, "--path", args.checkpoint, "--gen-subset", args.subset]
     arguments += ["--beam", args.beam, "--batch-size", args.batch_size, "--cpu"]
     arguments += ["--task", "translation_headprune"]
-    result = dumping.compare(
-        arguments, args.repeats, args.every, lambda line: print(line, file=sys.stderr, flush=True)
-    )
-    for kind in ("cpu", "wall"):
-        cost = result["cost"][kind]
-        print(
-            f"dump / plain, {kind} time: median {cost['median']:.3f} "
-            f"(quartiles {cost['q1']:.3f} to {cost['q3']:.3f}, {cost['n']} rounds)"
-        )
-    megabytes = result["dump_bytes"] / 1e6
-    print(f"{result['sentences']} sentences, {megabytes:.0f} MB, {args.threads} thread(s)")
-    if args.out:
-        save_json(result, args.out)
+    with report.run_of("dump", args) as run:
+        run.add(dumping.compare(arguments, args.repeats, args.every, run.progress))
+    print(report.page(run.to_dict(), "this run"))
 
 
 if __name__ == "__main__":

@@ -6,9 +6,8 @@ import sys
 
 import torch
 
-from fairseq_headprune.benchmarks import relevance
-from fairseq_headprune.errors import command
-from fairseq_headprune.relevance_table import save_json
+from fairseq_headprune.benchmarks import relevance, report
+from fairseq_headprune.errors import UserError, command
 
 
 def parse(argv):
@@ -27,30 +26,16 @@ def parse(argv):
 @command
 def main(argv=None):
     args = parse(argv)
+    report.check_common_options(args)
+    if args.sentences < 1:
+        raise UserError(f"--sentences must be at least 1, not {args.sentences}")
+    if args.checkpoint and not args.data:
+        raise UserError("a checkpoint is timed on its data: name the folder of binarised data with --data")
     torch.set_num_threads(args.threads)
     result = relevance.run(args.repeats, args.checkpoint, args.data, args.subset, args.sentences)
-    print(f"one sentence, 16 + 16 tokens, 6+6 layers, width 128; {args.threads} thread(s)")
-    for row in result["sentence"]:
-        cpu = row["cpu_seconds"]
-        print(
-            f"  {row['rule']:<10} {row['dtype']}: median {1000 * cpu['median']:.0f} ms CPU "
-            f"(quartiles {1000 * cpu['q1']:.0f} to {1000 * cpu['q3']:.0f}), limit "
-            f"{1000 * row['limit_seconds']:.0f}; 1/{row['authors_seconds_over_ours']:.0f} of the authors' code"
-        )
-    if "batch" in result:
-        batch = result["batch"]
-        print(
-            f"{batch['sentences']} sentences of {batch['mean_steps']:.1f} steps; forward + backward "
-            f"{1000 * batch['forward_backward_seconds']['median']:.0f} ms"
-        )
-        for row in batch["rows"]:
-            multiple = row["multiple"]
-            print(
-                f"  {row['rule']:<10} {row['dtype']}: {multiple['median']:.1f} times that (quartiles "
-                f"{multiple['q1']:.1f} to {multiple['q3']:.1f}), {row['multiple_per_step']:.2f} a step"
-            )
+    print(report.page(result, "this run"))
     if args.out:
-        save_json(result, args.out)
+        report.write_json(args.out, result)
 
 
 if __name__ == "__main__":

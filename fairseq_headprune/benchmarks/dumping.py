@@ -11,7 +11,7 @@ from typing import Callable, Dict, List, Sequence
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
-from fairseq_headprune.benchmarks.interleave import Times, conditions, in_turns, summary
+from fairseq_headprune.benchmarks.interleave import Times, in_turns, summary
 from fairseq_headprune.dump import open_dump
 
 
@@ -59,8 +59,8 @@ def compare(
     repeats: int,
     every: int = 1,
     progress: Callable[[str], None] = lambda message: None,
-) -> Dict:
-    """Spreads of both sides' seconds and of the dump's time over plain translation's.
+) -> List[Dict]:
+    """Spreads of both sides' seconds and of plain translation's time over the dump's.
 
     ``arguments``: those of fairseq-generate, --dump-attention left out.
     """
@@ -88,18 +88,7 @@ def compare(
                 times[name].cpu.extend(one.cpu)
                 times[name].wall.extend(one.wall)
         progress(f"round {number} of {repeats}: " + ", ".join(_seconds(n, t) for n, t in taken.items()))
-    result = summary(times, reference="dump")["plain"]
-    return {
-        "what": "fairseq's search alone, and with --dump-attention (all heads, files written)",
-        "arguments": [str(a) for a in arguments],
-        "sentences": sentences["plain"],
-        "dump_bytes": sizes[-1],
-        "plain": {kind: result[kind] for kind in ("cpu", "wall")},
-        "dump": {kind: summary(times, "plain")["dump"][kind] for kind in ("cpu", "wall")},
-        # dump over plain, round by round
-        "cost": {kind: result[f"{kind}_speedup"] for kind in ("cpu", "wall")},
-        "conditions": conditions(),
-    }
+    return [{"sentences": sentences["plain"], "dump_bytes": sizes[-1], "times": summary(times, "plain")}]
 
 
 def _seconds(name: str, times: Times) -> str:

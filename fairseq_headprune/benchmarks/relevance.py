@@ -2,6 +2,7 @@
 batches beside forward and backward of the same batch."""
 
 from argparse import Namespace
+from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 import torch
@@ -170,9 +171,11 @@ def run(
     rules: Sequence[str] = tuple(RULES),
     dtypes: Sequence[Optional[torch.dtype]] = (None, torch.float64, torch.float32),
 ) -> Dict:
-    """Both measurements as one JSON-ready report; the second only with a checkpoint."""
-    result: Dict = {"conditions": conditions(), "sentence": time_sentence(repeats, rules, dtypes)}
+    """Both measurements, as `report` shows and keeps them; the second only with a checkpoint."""
+    result: Dict = {"sentence": time_sentence(repeats, rules, dtypes)}
+    options: Dict = {"repeats": repeats, "threads": torch.get_num_threads()}
     if checkpoint:
         model, sample = batches_of(checkpoint, data, subset, sentences)
         result["batch"] = time_batch(model, sample, max(3, repeats // 3), rules, dtypes)
-    return result
+        options.update(checkpoint=Path(checkpoint).name, subset=subset, sentences=sentences)
+    return {"program": "relevance", "options": options, "conditions": conditions(), "results": [result]}

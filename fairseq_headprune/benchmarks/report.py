@@ -47,15 +47,20 @@ class Run:
         }
 
 
+def check_common_options(args) -> None:
+    """UserError for numbers below 1, and for an output whose folder does not exist."""
+    if args.repeats < 1 or args.threads < 1:
+        raise UserError("--repeats and --threads must be at least 1")
+    if args.out and not Path(args.out).resolve().parent.is_dir():
+        raise UserError(f"--out: the folder of {args.out} does not exist, create it first")
+
+
 @contextmanager
 def run_of(program: str, args):
     """A Run that is written to ``args.out`` when the block ends well; UserError for bad options."""
     import torch
 
-    if args.repeats < 1 or args.threads < 1:
-        raise UserError("--repeats and --threads must be at least 1")
-    if args.out and not Path(args.out).resolve().parent.is_dir():
-        raise UserError(f"--out: the folder of {args.out} does not exist, create it first")
+    check_common_options(args)
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("--device cuda: no such device here")
     torch.set_num_threads(args.threads)
@@ -117,14 +122,20 @@ def decoding_table(results) -> str:
     return markdown(["batch", "model"] + TIMES + ["encoder alone", "same hypotheses"], rows)
 
 
-def training_table(results) -> str:
-    """Markdown: a line per side, with the ratio of its time to stock's."""
+def training_table(results, reference: str = "stock", first: str = "model") -> str:
+    """Markdown: a line per side, with the ratio of its time to the reference's."""
     rows = []
     for entry in results:
         for name, times in entry["times"].items():
             ratio = 1 / times["cpu_speedup"]["median"]
             rows.append(_row(name, times) + [f"{ratio:.3f}"])
-    return markdown(["model"] + TIMES + ["CPU time / stock"], rows)
+    return markdown([first] + TIMES + [f"CPU time / {reference}"], rows)
+
+
+def dump_table(results) -> str:
+    """Markdown: translation alone and with a dump, and what was dumped."""
+    said = [f"{e['sentences']:,} sentences, {e['dump_bytes'] / 1e6:.0f} MB" for e in results]
+    return training_table(results, "plain", "translation") + "\n\n" + "; ".join(said)
 
 
 def deployment_table(results) -> str:
@@ -162,23 +173,39 @@ def markdown(header: List[str], rows: List[List[str]]) -> str:
     )
 
 
-def page(data: Dict[str, object], source: str) -> str:
-    """The table of one JSON file under its options and conditions; UserError for other files."""
-    from fairseq_headprune.benchmarks import device_check, floor_table
+def read(path) -> Dict[str, object]:
+    """What a benchmark wrote; UserError for a file that holds no JSON."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
 
-    if not isinstance(data, dict) or "program" not in data:
-        raise UserError(f"{source} was not written by a benchmark")
+
+def table(data: Dict[str, object], source: str) -> str:
+    """The table of one JSON file; UserError when no benchmark wrote it."""
+    from fairseq_headprune.benchmarks import device_check, floor_table, relevance_tables
+
     tables = {
         "decoding": decoding_table,
         "training": training_table,
         "ctranslate2": deployment_table,
         "profile": profile_table,
         "floor": floor_table.table,
+        "dump": dump_table,
+        "relevance": relevance_tables.tables,
         "device-check": device_check.table,
     }
+    if not isinstance(data, dict) or data.get("program") not in tables:
+        raise UserError(f"{source} was not written by a benchmark")
+    return tables[data["program"]](data["results"])
+
+
+def page(data: Dict[str, object], source: str) -> str:
+    """The table of one JSON file under its options and conditions; UserError for other files."""
+    shown = table(data, source)
     options = ", ".join(f"{k} {v}" for k, v in data["options"].items())
     conditions = ", ".join(f"{k} {v}" for k, v in data["conditions"].items())
-    return f"{options}\n({conditions})\n\n{tables[data['program']](data['results'])}\n"
+    return f"{options}\n({conditions})\n\n{shown}\n"
 
 
 def exit_status(results) -> int:

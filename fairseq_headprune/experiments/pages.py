@@ -188,17 +188,22 @@ TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
 }
 
 
-def fill(page: str, folders: Callable[[str], Mapping[str, Result]]) -> str:
-    """The page with the text between ``<!-- table NAME FOLDER -->`` and ``<!-- end -->`` made anew.
+def fill(page: str, folders: Callable[[str], Mapping[str, Result]], benchmark: Callable[[str], str] = str) -> str:
+    """The page with the text between ``<!-- table NAME SOURCE -->`` and ``<!-- end -->`` made anew.
 
-    ``folders`` reads the points of a folder. UserError for an unknown table.
+    ``folders`` reads the points of a folder; ``benchmark`` makes the table called ``benchmark`` from a
+    benchmark's JSON file. UserError for an unknown table.
     """
 
     def make(match):
-        name, folder = match[2], match[3]
-        if name not in TABLES:
-            raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}")
-        return f"{match[1]}\n{TABLES[name](folders(folder))}\n{match[4]}"
+        name, source = match[2], match[3]
+        if name == "benchmark":
+            table = benchmark(source)
+        elif name in TABLES:
+            table = TABLES[name](folders(source))
+        else:
+            raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}, benchmark")
+        return f"{match[1]}\n{table}\n{match[4]}"
 
     pattern = r"(<!-- table (\S+) (\S+) -->)\n.*?\n?(<!-- end -->)"
     return re.sub(pattern, make, page, flags=re.DOTALL)

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 import torch
 
 from scripts import bench_dump
@@ -16,9 +17,17 @@ def test_both_sides_translate_the_same_sentences(tiny, tmp_path, capsys):
         )
     finally:
         torch.set_num_threads(threads)
-    result = json.loads((tmp_path / "dump.json").read_text())
+    result = json.loads((tmp_path / "dump.json").read_text())["results"][0]
     assert result["sentences"] == 12 and result["dump_bytes"] > 1000
-    assert result["cost"]["cpu"]["n"] == 1
-    ratio = result["dump"]["cpu"]["median"] / result["plain"]["cpu"]["median"]
-    assert abs(result["cost"]["cpu"]["median"] - ratio) < 1e-9
-    assert "dump / plain, cpu time: median" in capsys.readouterr().out
+    plain, dump = (result["times"][name]["cpu"]["median"] for name in ("plain", "dump"))
+    assert result["times"]["dump"]["cpu_speedup"]["n"] == 1
+    assert abs(result["times"]["dump"]["cpu_speedup"]["median"] - plain / dump) < 1e-9
+    shown = capsys.readouterr().out
+    assert "CPU time / plain" in shown and "12 sentences" in shown
+
+
+@pytest.mark.parametrize("option", ["--repeats", "--threads", "--beam", "--batch-size", "--every"])
+def test_numbers_start_at_one(tiny, capsys, option):
+    with pytest.raises(SystemExit) as stopped:
+        bench_dump.main([str(tiny.checkpoint), "--data", str(tiny.data), option, "0"])
+    assert stopped.value.code == 2 and "must be at least 1" in capsys.readouterr().err

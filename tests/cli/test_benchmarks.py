@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
@@ -42,6 +43,21 @@ def test_training(tmp_path, capsys):
     assert "gates off" in capsys.readouterr().out
 
 
+def test_relevance_of_the_authors_sentence_and_of_real_pairs(tiny, tmp_path, capsys):
+    threads, out = torch.get_num_threads(), tmp_path / "relevance.json"
+    try:
+        main_of("bench_relevance")([str(tiny.checkpoint), "--data", str(tiny.data), "--subset", "test",
+                                    "--sentences", "3", "--repeats", "1", "--out", str(out)])
+    finally:
+        torch.set_num_threads(threads)
+    first = capsys.readouterr().out
+    assert "3 pairs of" in first and first.count("| alpha-beta |") == 6
+    main_of("show_benchmark")([str(out)])
+    assert capsys.readouterr().out == first
+    one = json.loads(out.read_text())["results"][0]
+    assert {row["rule"] for row in one["sentence"]} == {"alpha-beta", "z-plus", "epsilon"}
+
+
 @pytest.mark.parametrize(
     "script, options, words",
     [
@@ -51,6 +67,10 @@ def test_training(tmp_path, capsys):
         ("bench_training", ["--size", "toy", "--out", "no/such/x.json"], "does not exist"),
         ("bench_floor", ["no/such/file.json"], "cannot read"),
         ("show_benchmark", ["no/such/file.json"], "cannot read"),
+        ("bench_relevance", ["--repeats", "0"], "--repeats"),
+        ("bench_relevance", ["--sentences", "0"], "--sentences must be at least 1"),
+        ("bench_relevance", ["no.pt"], "with --data"),
+        ("bench_relevance", ["--out", "no/such/x.json"], "does not exist"),
         ("bench_ctranslate2", ["no.pt", "--data", "no"], "no.pt does not exist"),
     ],
 )

@@ -71,6 +71,12 @@ def test_an_empty_marker_is_filled(made):
     assert "| enc-l0.01 |" in pages.fill("<!-- table main f -->\n<!-- end -->\n", lambda folder: made)
 
 
+def test_a_benchmark_is_read_from_its_own_file():
+    page = "<!-- table benchmark speed/x.json -->\nold\n<!-- end -->\n"
+    filled = pages.fill(page, lambda folder: {}, lambda file: f"table of {file}")
+    assert filled == page.replace("old", "table of speed/x.json")
+
+
 def test_an_unknown_table_is_refused():
     with pytest.raises(UserError, match="asks for a table 'nothing'"):
         pages.fill(PAGE.format("nothing"), lambda folder: {})
