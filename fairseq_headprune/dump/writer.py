@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import time
+import weakref
 from pathlib import Path
 from typing import Dict, List, Mapping, Optional, Sequence, Set
 
@@ -31,6 +32,10 @@ from fairseq_headprune.layout import HeadLayout
 logger = logging.getLogger(__name__)
 
 Arrays = Mapping[str, np.ndarray]
+
+# A worker that loads data outlives a killed run by seconds; it must not hold the run's lock so long.
+_locks: "weakref.WeakSet" = weakref.WeakSet()
+os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_locks)])
 
 
 class DumpWriter:
@@ -84,6 +89,7 @@ class DumpWriter:
                 f"{self.directory} is not empty and is not a dump: give a new or empty directory"
             )
         self._lock = open(self.directory / ".lock", "w")
+        _locks.add(self._lock)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -3,8 +3,10 @@
 import gc
 import json
 import logging
+import multiprocessing
 import os
 import signal
+import time
 import weakref
 
 import numpy as np
@@ -404,6 +406,18 @@ def test_two_runs_do_not_write_to_one_dump(tmp_path):
     first.close()
     write(tmp_path, [sentence(0, 3, 3), sentence(1, 3, 3)])
     assert open_dump(tmp_path).ids == [0, 1]
+
+
+def test_a_worker_that_outlives_a_killed_run_does_not_hold_its_dump(tmp_path):
+    writer = DumpWriter(tmp_path, manifest())
+    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    worker.start()
+    try:
+        writer._lock.close()  # what the kernel does when a run is killed
+        DumpWriter(tmp_path, manifest()).close()
+    finally:
+        worker.terminate()
+        worker.join()
 
 
 def test_a_sentence_is_not_added_twice(tmp_path):
