@@ -116,8 +116,9 @@ class AlphaBeta(Rule):
         B, T, S, out = R.shape
         flat = R.reshape(B * T, S, out).to(self.share_dtype)
         raw = flat.new_empty(B * T, S, n)
-        height = min(out, max(1, self.block_size // n))
-        step = min(B * T, max(1, self.block_size // (height * n)))
+        block = min(self.block_size, self.chunk_size // 2)  # there are two of them
+        height = min(out, max(1, block // n))
+        step = min(B * T, max(1, block // (height * n)))
         scratch, other = flat.new_empty(2, step, height, n)
         for first in range(0, out, height):
             rows = slice(first, min(first + height, out))
