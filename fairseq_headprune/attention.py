@@ -197,9 +197,9 @@ class HeadAttention(MultiheadAttention):
     def _project_out(self, x: Tensor) -> Tensor:
         if self.gates is None:
             return self.out_proj(x)
-        gate = self.gates().repeat_interleave(self.head_dim)
         weight = self.out_proj.weight
-        return F.linear(x, (weight * gate).to(weight.dtype), self.out_proj.bias)
+        gated = weight.view(-1, self.num_heads, self.head_dim) * self.gates().unsqueeze(-1)
+        return F.linear(x, gated.view(weight.size()).to(weight.dtype), self.out_proj.bias)
 
     def _without_heads(
         self, query: Tensor, key: Optional[Tensor], need_weights: bool

@@ -1,7 +1,7 @@
 """What the gates of a model say: their penalty and the counts that are logged and printed."""
 
 from dataclasses import dataclass
-from typing import Dict, List
+from typing import Dict, List, Optional
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,18 @@ def head_gates(model: nn.Module) -> Dict[str, List[HeadGates]]:
     return {t: layers for t, layers in found.items() if layers}
 
 
-def expected_open(layers: List[HeadGates]) -> Tensor:
-    """Sum of P(g != 0) over all heads of these layers: L_C of section 6.1, differentiable."""
-    return torch.stack([layer.expected_open() for layer in layers]).sum()
+def all_log_a(layers: List[HeadGates]) -> Tensor:
+    """log alpha of all heads of these layers, one after the other, differentiable."""
+    return torch.cat([layer.log_a for layer in layers])
+
+
+def expected_open(layers: List[HeadGates], log_a: Optional[Tensor] = None) -> Tensor:
+    """Sum of P(g != 0) over all heads of these layers: L_C of section 6.1, differentiable.
+
+    ``log_a`` is `all_log_a` of them, for who has it already.
+    """
+    log_a = all_log_a(layers) if log_a is None else log_a
+    return gates.p_open(log_a, layers[0].temperature, layers[0].stretch).sum()
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ def count(log_a: Tensor, temperature: float, stretch, threshold: float = 0.0) ->
 
 
 @torch.no_grad()
-def count_layers(layers: List[HeadGates]) -> GateCounts:
-    """Counts over all gates of these layers."""
-    log_a = torch.cat([layer.log_a.detach() for layer in layers])
+def count_layers(layers: List[HeadGates], log_a: Optional[Tensor] = None) -> GateCounts:
+    """Counts over all gates of these layers; ``log_a`` as for `expected_open`."""
+    log_a = all_log_a(layers) if log_a is None else log_a
     return count(log_a, layers[0].temperature, layers[0].stretch, float(layers[0].threshold))

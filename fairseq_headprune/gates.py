@@ -33,7 +33,7 @@ def sample(
     ``log_a`` and ``u`` broadcast against each other; differentiable in ``log_a``.
     """
     low, high = stretch
-    concrete = torch.sigmoid((torch.log(u) - torch.log1p(-u) + log_a) / temperature)
+    concrete = torch.sigmoid((torch.logit(u) + log_a) / temperature)
     return torch.clamp(concrete * (high - low) + low, 0.0, 1.0)
 
 
@@ -150,10 +150,6 @@ class HeadGates(nn.Module):
             # float32 noise away from the ends: in half precision 1 - 1e-6 is 1 and log(1 - u) infinite
             u = torch.empty_like(log_a).uniform_(1e-6, 1.0 - 1e-6)
         return sample(log_a, u.to(log_a), self.temperature, self.stretch)
-
-    def expected_open(self) -> Tensor:
-        """Sum of P(g != 0) over the heads of this layer, a scalar."""
-        return p_open(self.current_log_a(), self.temperature, self.stretch).sum()
 
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
         key = prefix + "lr_scale"

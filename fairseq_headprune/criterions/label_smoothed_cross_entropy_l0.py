@@ -20,7 +20,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from fairseq.logging import metrics
 from fairseq_headprune import target as head_target
 from fairseq_headprune.errors import UserError
-from fairseq_headprune.gate_report import count_layers, expected_open, head_gates
+from fairseq_headprune.gate_report import all_log_a, count_layers, expected_open, head_gates
 from fairseq_headprune.layout import ATTENTION_TYPES
 
 logger = logging.getLogger(__name__)
@@ -86,12 +86,13 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
         if not gates:
             return loss, sample_size, logging_output
 
-        expected = {t: expected_open(layers) for t, layers in gates.items()}
+        log_a = {t: all_log_a(layers) for t, layers in gates.items()}
+        expected = {t: expected_open(layers, log_a[t]) for t, layers in gates.items()}
         if self.target:
-            penalty = self.target_penalty(model, gates)
+            penalty = self.target_penalty(model, gates, log_a)
         else:
             penalty = self.ramp(model) * self.l0_lambda * sum(expected.values())
-        counts = {t: count_layers(layers) for t, layers in gates.items()}
+        counts = {t: count_layers(layers, log_a[t]) for t, layers in gates.items()}
         tokens = sample["ntokens"]
         if model.training:
             if reduce:
@@ -124,14 +125,14 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             return 1.0
         return min(1.0, getattr(model, "num_updates", 0) / self.warmup)
 
-    def target_penalty(self, model, gates: Dict):
+    def target_penalty(self, model, gates: Dict, log_a_of: Dict):
         """Penalty under the learned multipliers, which move once an update while training."""
         update = getattr(model, "num_updates", 0)
         moving = model.training and update != self.last_update
         penalty = 0.0
         for name, types in head_target.groups(self.target).items():
             layers = [gate for t in types for gate in gates.get(t, [])]
-            log_a = torch.cat([gate.log_a for gate in layers])
+            log_a = torch.cat([log_a_of[t] for t in types if t in gates])
             options = (layers[0].temperature, layers[0].stretch)
             excess = head_target.expected_heads(log_a, *options) - self.target[name]
             # a group's multiplier is kept in the model, and so in checkpoints, with its first type
