@@ -13,7 +13,7 @@ from fairseq_headprune.errors import UserError, command  # noqa: E402
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder to write to")
+    p.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
     p.add_argument("--seed", type=int, default=1, help="draws other sentences of the same language")
     p.add_argument("--train", type=int, default=30000, metavar="N", help="sentences to train on")
     p.add_argument("--valid", type=int, default=500, metavar="N", help="sentences to validate on")
@@ -29,11 +29,9 @@ def main(argv=None):
     if args.merges < 1:
         raise UserError(f"--merges must be at least 1, not {args.merges}")
     sizes = {split: getattr(args, split) for split in corpus.SPLITS}
-    files = corpus.corpus_files(corpus.draw_splits(args.seed, sizes), args.merges)
-    try:
-        corpus.write_corpus(args.out, files, args.force)
-    except OSError as error:
-        raise UserError(f"cannot write to --out {args.out}: {error.strerror or error}") from None
+    corpus.check_sizes(sizes)
+    folder = corpus.open_folder(args.out, args.force)
+    corpus.write_corpus(folder, corpus.corpus_files(corpus.draw_splits(args.seed, sizes), args.merges))
     print(f"{args.out}: " + ", ".join(f"{sizes[s]} {s}" for s in corpus.SPLITS) + " sentence pairs")
 
 

@@ -23,6 +23,11 @@ from fairseq_headprune.errors import UserError
 SPLITS = ("train", "valid", "test")
 SOURCE, TARGET = "src", "tgt"
 BPE_MERGES = 2000
+FILE_NAMES = ("codes",) + tuple(
+    f"{split}.{suffix}"
+    for split in SPLITS
+    for suffix in (SOURCE, TARGET, "conllu", f"bpe.{SOURCE}", f"bpe.{TARGET}")
+)
 
 
 @dataclass(frozen=True)
@@ -41,11 +46,15 @@ class Pair:
         return " ".join(self.translation)
 
 
-def draw_splits(seed: int, sizes: Mapping[str, int]) -> Dict[str, List[Pair]]:
-    """``{split: pairs}``; no source sentence occurs twice, neither in a split nor across them."""
+def check_sizes(sizes: Mapping[str, int]) -> None:
     for split, size in sizes.items():
         if size < 1:
             raise UserError(f"--{split} {size} is not a number of sentences: give at least 1")
+
+
+def draw_splits(seed: int, sizes: Mapping[str, int]) -> Dict[str, List[Pair]]:
+    """``{split: pairs}``; no source sentence occurs twice, neither in a split nor across them."""
+    check_sizes(sizes)
     lexicon = Lexicon()
     sampler = Sampler(lexicon, random.Random(seed))
     seen, splits = set(), {}
@@ -108,20 +117,35 @@ def _lines(lines: Iterable[str]) -> str:
     return "".join(line + "\n" for line in lines)
 
 
-def write_corpus(out: Path, files: Mapping[str, str], force: bool = False) -> None:
-    """Write the files into the folder ``out``; they appear there only once all are complete."""
-    out = Path(out)
-    if out.exists() and not out.is_dir():
+def open_folder(out: str, force: bool = False) -> Path:
+    """The folder ``out``, made if need be and proved writable, before any work is done for it."""
+    if not str(out):
+        raise UserError("--out is empty: name a folder, . for the current one")
+    folder = Path(out)
+    if folder.exists() and not folder.is_dir():
         raise UserError(f"--out {out} is a file: name a folder")
-    present = [name for name in files if (out / name).exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+        present = [name for name in FILE_NAMES if (folder / name).exists()]
+    except OSError as error:
+        raise UserError(
+            f"--out {out} cannot be written to ({error.strerror or error}): name another folder"
+        ) from None
     if present and not force:
         raise UserError(f"--out {out} already holds {present[0]}: name another folder or add --force")
-    out.mkdir(parents=True, exist_ok=True)
-    hold = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=out))
+    return folder
+
+
+def write_corpus(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the files into a folder; they appear there only once all are complete."""
+    hold = Path(tempfile.mkdtemp(prefix=".unfinished-", dir=folder))
     try:
         for name, text in files.items():
             (hold / name).write_text(text, encoding="utf-8")
         for name in files:
-            os.replace(hold / name, out / name)
+            os.replace(hold / name, folder / name)
+    except OSError as error:
+        raise UserError(f"cannot write to --out {folder}: {error.strerror or error}") from None
     finally:
         shutil.rmtree(hold, ignore_errors=True)

@@ -2,8 +2,11 @@
 
 A tail word is a stem and an ending ("quelbrac" + "wort"). Each ending is common, each stem is
 rare, so byte pair encoding leaves the two apart and the stem is the rarest token of its sentence.
-The stem carries a tone. Everything here is the same for every corpus; only sentences are drawn
-from a corpus seed.
+Their translations stand the other way round, and a joint between them depends on the stem.
+
+What gives heads work to do: the *link* of a word decides the ending of the translation of whatever
+word follows it, and the *tones* of the rarest word those of all words in its sentence. Everything
+here is the same for every corpus; only sentences are drawn from a corpus seed.
 """
 
 import random
@@ -15,6 +18,8 @@ NOUN_CLASSES = 3
 VERB_CLASSES = 2
 TONE_SHARES = (0.5, 0.25, 0.25)
 LINKS = 3
+JOINTS = ("", "r", "m")
+"""What a stem puts before its translation, after that of the ending."""
 
 _LANGUAGE = 1905
 """Seed of the language itself."""
@@ -54,8 +59,11 @@ TAIL_RATES = {"NOUN": 0.64, "VERB": 0.25, "ADJ": 0.37, "PROPN": 0.14}
 class Lexeme:
     """A word of the lexicon in both languages.
 
-    ``weight`` is its share among the words of its kind, ``tone`` is 0 unless it is a tail word,
-    ``group`` is the noun class of a noun or name and the verb class of a verb.
+    ``target`` is the translation up to inflection, ``stem`` what follows inflection in tail words.
+    ``weight`` is its share among the words of its kind, ``frequency`` how often a sentence has it
+    on average (for a tail word: its stem). ``group`` is the noun class of a noun or name and the
+    verb class of a verb. ``link`` and ``tones`` are what it asks of the endings of other words:
+    of the next one, and if it is the rarest of its sentence of all, by word class.
     """
 
     source: str
@@ -66,7 +74,7 @@ class Lexeme:
     frequency: float = 0.0
     tones: Tuple[int, ...] = (0, 0, 0, 0)
     link: int = 0
-    inner_link: Optional[int] = None
+    stem: str = ""
     transitive: bool = False
     is_tail: bool = False
 
@@ -110,7 +118,9 @@ _SOURCE_STEM = (
     "a e i o u",
     "c ck d g l m n p r t x",
 )
-_TARGET_STEM = ("k l m n p r s t v j h", "a e i o u", "k l m n p r s t v j", "a e i o u", "l n r s t k")
+_NAME_STEM = _SOURCE_STEM[:-1]
+_TARGET_STEM = ("p t k s", "r l j", "a e i o u", "k l m n p r s t v j", "a e i o u")
+_TARGET_SENSE = ("b d f g z w", "a e i o u", "b d g z w", "a e i o u")
 _TARGET_ROOT = ("k l m n p r s t v j h", "a e i o u", "k l m n p r s t v j", "a e i o u")
 
 
@@ -178,19 +188,20 @@ class Lexicon:
     def _tail(upos, endings, source, target, rng) -> List[Lexeme]:
         """Every stem with every ending; the weight of a stem is shared by its endings."""
         count = TAIL_STEMS[upos]
-        meanings = [target.coin("b d f g z w", "a e i o u", "b d g z w", "a e i o u") for _ in endings]
+        senses = [target.coin(*_TARGET_SENSE) for _ in endings]
+        groups = VERB_CLASSES if upos == "VERB" else NOUN_CLASSES
         lexemes = []
-        for rank, weight in enumerate(zipf(count, shift=10)):
-            stem = source.coin(*_SOURCE_STEM)
-            if upos == "PROPN":
-                stem = meaning = stem.capitalize()  # names are copied, not translated
-            else:
-                meaning = target.coin(*_TARGET_STEM)
-            tones, inner = tuple(rng.choices((0, 1, 2), TONE_SHARES, k=4)), rng.randrange(LINKS)
-            for i, (ending, sense) in enumerate(zip(endings, meanings)):
-                lexemes.append(Lexeme(
-                    stem + ending, meaning + sense, upos, weight / len(endings),
-                    group=i % (VERB_CLASSES if upos == "VERB" else NOUN_CLASSES),
-                    frequency=TAIL_RATES[upos] * weight, tones=tones, link=i % LINKS, inner_link=inner, transitive=upos == "VERB", is_tail=True,
-                ))
+        for weight in zipf(count, shift=10):
+            stem = source.coin(*(_NAME_STEM if upos == "PROPN" else _SOURCE_STEM))
+            # names are copied, not translated
+            meaning = stem if upos == "PROPN" else target.coin(*_TARGET_STEM)
+            tones, joint = tuple(rng.choices((0, 1, 2), TONE_SHARES, k=4)), rng.choice(JOINTS)
+            lexemes += [
+                Lexeme(
+                    stem + ending, sense, upos, weight / len(endings), group=i % groups,
+                    stem=joint + meaning, frequency=TAIL_RATES[upos] * weight, tones=tones,
+                    link=i % LINKS, transitive=upos == "VERB", is_tail=True,
+                )
+                for i, (ending, sense) in enumerate(zip(endings, senses))
+            ]  # fmt: skip
         return lexemes

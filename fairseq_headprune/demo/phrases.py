@@ -12,7 +12,7 @@ from fairseq_headprune.demo.lexicon import DETERMINERS, Lexeme, Lexicon
 MAX_DEPTH = 2
 """Noun phrases inside noun phrases: 0 is the subject or object of the main clause."""
 
-TWO_CLAUSES = 0.4
+TWO_CLAUSES = 0.6
 
 TAIL_COUNTS = ((0, 0.15), (1, 0.35), (2, 0.3), (3, 0.2))
 """How many tail words a sentence has, with probabilities."""

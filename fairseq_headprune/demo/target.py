@@ -1,17 +1,27 @@
 """The target language: the verb comes first, adjectives follow, and agreement crosses words.
 
-clause = auxiliary verb [adverb] subject [marker] object [place] .
+clause = auxiliary verb [adverb] subject [marker] object [place]
 
-The auxiliary fuses class and number of the subject with the tone of the whole sentence.
+The auxiliary fuses class and number of the subject. Every other word has an ending on which two
+demands are made: one by the source word before it, one by the rarest word of the sentence. The
+ending shows the stronger one.
 """
 
 from typing import Dict, List, Optional
 
 from fairseq_headprune.demo import source
 from fairseq_headprune.demo.lexicon import Lexicon
-from fairseq_headprune.demo.phrases import Clause, NounPhrase, PrepositionalPhrase, Sentence, Word, tones
+from fairseq_headprune.demo.phrases import (
+    Clause,
+    NounPhrase,
+    PrepositionalPhrase,
+    Sentence,
+    Word,
+    tones,
+)
 
 TONE_OF = {"VERB": 0, "ADV": 0, "NOUN": 1, "PROPN": 1, "ADJ": 2}
+"""Which of the four tones of the sentence a word class takes; function words take the last."""
 
 
 def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
@@ -24,20 +34,25 @@ def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
     return [*result, translator.word(sentence.stop)]
 
 
+def endings(sentence: Sentence) -> Dict[Word, int]:
+    """The ending of every word, 0, 1 or 2: the larger of the link of the source word before it
+    and the tone that the rarest word of the sentence asks of its word class."""
+    sentence_tones, result, link = tones(sentence), {}, 0
+    for token in source.tokens(sentence):
+        tone = sentence_tones[TONE_OF.get(token.word.lexeme.upos, 3)]
+        result[token.word] = max(link, tone)
+        link = token.word.lexeme.link
+    return result
+
+
 class _Translator:
     def __init__(self, sentence: Sentence, lexicon: Lexicon):
         self.lexicon = lexicon
-        tones_ = tones(sentence)
-        self.ending: Dict[Word, str] = {}
-        before = 0
-        for token in source.tokens(sentence):
-            if token.word.lexeme.inner_link is not None:
-                before = token.word.lexeme.inner_link
-            self.ending[token.word] = lexicon.endings[max(before, tones_[TONE_OF.get(token.word.lexeme.upos, 3)])]
-            before = token.word.lexeme.link
+        self.endings = endings(sentence)
 
-    def word(self, word: Word, inflection: str = "", stem: Optional[str] = None) -> str:
-        return (stem or word.lexeme.target) + inflection + self.ending[word]
+    def word(self, word: Word, inflection: str = "", root: Optional[str] = None) -> str:
+        lexeme, ending = word.lexeme, self.lexicon.endings[self.endings[word]]
+        return (root or lexeme.target) + inflection + lexeme.stem + ending
 
     def clause(self, clause: Clause, antecedent: Optional[NounPhrase]) -> List[str]:
         lexicon = self.lexicon
@@ -64,7 +79,7 @@ class _Translator:
         result = []
         if phrase.determiner:
             article = lexicon.article[phrase.determiner.lexeme.source, noun.group, phrase.number]
-            result.append(self.word(phrase.determiner, stem=article))
+            result.append(self.word(phrase.determiner, root=article))
         result.append(self.word(phrase.noun, lexicon.plural if phrase.number == 2 else ""))
         for adjective in phrase.adjectives:
             result.append(self.word(adjective, lexicon.class_vowels[noun.group]))

@@ -1,9 +1,12 @@
-"""scripts/demo.sh, the README's first command, at a scale of seconds; and again, to continue."""
+"""scripts/demo.sh, the README's first command, at a scale of seconds; and again, to continue.
+scripts/make_demo_corpus.py, and what it says to a folder that it cannot write to."""
 
 import json
 import os
 import subprocess
 import sys
+
+import pytest
 
 from tests.conftest import ROOT
 
@@ -32,7 +35,44 @@ def test_the_demo_ends_with_its_table_and_continues(tmp_path):
     assert rows[1]["layout"] == rows[2]["layout"] and rows[1]["bleu"] == rows[2]["bleu"]
     before, removed = rows[0], rows[2]
     # a model that has learned nothing may keep every head; what gates do is tested elsewhere
-    assert sum(before["heads"].values()) == 36 >= sum(removed["heads"].values()) > 0
+    assert sum(before["heads"].values()) == 28 >= sum(removed["heads"].values()) > 0
     assert removed["parameters"] <= before["parameters"] and removed["bytes"] < before["bytes"]
     assert "heads of removed:" in first and first.count("done before") == 0
     assert demo(tmp_path / "out").count("done before") == 6
+
+
+def make_corpus(*options, cwd):
+    command = [sys.executable, str(ROOT / "scripts" / "make_demo_corpus.py"), *map(str, options)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
+
+
+SMALL = ("--train", 50, "--valid", 5, "--test", 5, "--merges", 50)
+
+
+def test_a_corpus_is_made_once_and_again_only_by_force(tmp_path):
+    made = make_corpus("--out", "new/corpus", *SMALL, cwd=tmp_path)
+    assert made.returncode == 0 and "50 train, 5 valid, 5 test sentence pairs" in made.stdout
+    before = {path.name: path.read_bytes() for path in (tmp_path / "new" / "corpus").iterdir()}
+    again = make_corpus("--out", "new/corpus", *SMALL, "--seed", 2, cwd=tmp_path)
+    assert again.returncode == 2 and "--force" in again.stderr
+    assert {p.name: p.read_bytes() for p in (tmp_path / "new" / "corpus").iterdir()} == before
+    assert make_corpus("--out", "new/corpus", *SMALL, "--force", cwd=tmp_path).returncode == 0
+    assert {p.name: p.read_bytes() for p in (tmp_path / "new" / "corpus").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (("--out", ""), "--out is empty"),
+        (("--out", "file"), "--out file is a file"),
+        (("--out", "file/below"), "--out file/below cannot be written to"),
+        (("--out", "new", "--test", 0), "--test 0 is not a number of sentences"),
+        (("--out", "new", "--merges", 0), "--merges must be at least 1"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_sentence(tmp_path, options, words):
+    (tmp_path / "file").write_text("mine")
+    run = make_corpus(*SMALL, *options, cwd=tmp_path)
+    errors = [line for line in run.stderr.splitlines() if not line.startswith("INFO")]
+    assert run.returncode == 2 and len(errors) == 1 and words in errors[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
