@@ -11,7 +11,7 @@ set -eu
 out=${1:-demo-out}
 mkdir -p "$out"
 cd "$out"
-# One thread: sums of two come out in another order, and the model would not be that of the README.
+# One thread: two may add up in another order, and train another model than that of the README.
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
 user_dir="$root/fairseq_headprune"
 updates=${DEMO_UPDATES:-1700}
