@@ -6,7 +6,6 @@ the file cache, which is so for both.
 
 import json
 import os
-import platform
 import resource
 import shutil
 import statistics
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Dict, List, NamedTuple, Optional
 
 from analysis import synthetic
+from fairseq_headprune.benchmarks.interleave import conditions
 from fairseq_headprune.dump import estimate_bytes, human_size, open_dump
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import HeadLayout
@@ -101,7 +101,10 @@ def run(bench: Bench, directory: Optional[str] = None, out: Optional[str] = None
     layout = HeadLayout.full(bench.layers, bench.heads, 1, bench.heads)
     lengths = [bench.tokens] * bench.sentences
     needed = estimate_bytes(layout, lengths, [2] * bench.sentences, attention=("enc_self",))
-    home = Path(tempfile.mkdtemp(prefix="bench-analysis-", dir=directory))
+    try:
+        home = Path(tempfile.mkdtemp(prefix="bench-analysis-", dir=directory))
+    except OSError as error:
+        raise UserError(f"--dir: cannot make a folder in {directory}: {error.strerror}") from None
     try:
         free = shutil.disk_usage(home).free
         if needed * 1.2 > free:
@@ -150,12 +153,7 @@ def _text(measured) -> str:
 
 def summary(bench: Bench, runs: Dict[str, List[Dict]]) -> Dict:
     """Medians, spread and the two ratios of every run."""
-    result: Dict = {"bench": bench._asdict(), "threads": 1, "sides": {}}
-    result["machine"] = {
-        "python": platform.python_version(),
-        "processor": platform.machine(),
-        "cpus": os.cpu_count(),
-    }
+    result: Dict = {"sides": {}}
     for side, measured in runs.items():
         result["sides"][side] = {
             key: {
@@ -174,12 +172,13 @@ def summary(bench: Bench, runs: Dict[str, List[Dict]]) -> Dict:
         "time": result["ratio_cpu"]["median"] <= LIMIT,
         "memory": result["sides"]["analysis"]["memory"]["high"] <= MEMORY,
     }
-    return result
+    options = {**bench._asdict(), "threads": 1}
+    return {"program": "analysis", "options": options, "conditions": conditions(), "results": [result]}
 
 
-def report(result: Dict) -> str:
+def report(data: Dict) -> str:
     """The numbers as a text table."""
-    bench = Bench(**result["bench"])
+    result, bench = data["results"][0], Bench(*(data["options"][name] for name in Bench._fields))
     lines = [
         f"{bench.sentences:,} sentences of {bench.tokens} tokens, {bench.layers * bench.heads} heads; "
         f"{bench.repeats} runs of each side in turn, 1 thread; median (lowest - highest)"

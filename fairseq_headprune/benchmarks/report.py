@@ -152,6 +152,18 @@ def deployment_table(results) -> str:
     return markdown(["model"] + TIMES + ["bytes", "BLEU", "same as removed"], rows)
 
 
+def analysis_table(results) -> str:
+    """Markdown: a line per side, lowest and highest time of all runs, and the ratios."""
+    rows, said = [], []
+    for entry in results:
+        for name, side in entry["sides"].items():
+            times = [f"{side[k]['median']:.1f} [{side[k]['low']:.1f}, {side[k]['high']:.1f}]" for k in ("cpu", "wall")]
+            rows.append([name, *times, f"{side['memory']['high'] / 1e9:.2f}"])
+        ratio = entry["ratio_cpu"]
+        said.append(f"analysis / argmax, CPU time, run by run: {ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]")
+    return markdown(["side", "CPU s [lowest, highest]", "wall s", "peak GB"], rows) + "\n\n" + "; ".join(said)
+
+
 def profile_table(results) -> str:
     """Markdown: a column per side, a line per group of operators, percent."""
     sides = [f"{entry['model']}, batch {entry['batch']}" for entry in results]
@@ -192,6 +204,7 @@ def table(data: Dict[str, object], source: str) -> str:
         "profile": profile_table,
         "floor": floor_table.table,
         "dump": dump_table,
+        "analysis": analysis_table,
         "relevance": relevance_tables.tables,
         "device-check": device_check.table,
     }

@@ -58,6 +58,16 @@ def test_relevance_of_the_authors_sentence_and_of_real_pairs(tiny, tmp_path, cap
     assert {row["rule"] for row in one["sentence"]} == {"alpha-beta", "z-plus", "epsilon"}
 
 
+def test_analysis_of_a_synthetic_dump(tmp_path, capsys):
+    out = tmp_path / "analysis.json"
+    options = "--sentences 30 --tokens 6 --layers 1 --heads 2 --repeats 1".split()
+    main_of("bench_analysis")([*options, "--dir", str(tmp_path), "--out", str(out)])
+    assert "30 sentences of 6 tokens, 2 heads" in capsys.readouterr().out
+    main_of("show_benchmark")([str(out)])
+    assert "| analysis " in capsys.readouterr().out
+    assert [p.name for p in tmp_path.iterdir()] == ["analysis.json"], "the dump is deleted"
+
+
 @pytest.mark.parametrize(
     "script, options, words",
     [
@@ -67,6 +77,8 @@ def test_relevance_of_the_authors_sentence_and_of_real_pairs(tiny, tmp_path, cap
         ("bench_training", ["--size", "toy", "--out", "no/such/x.json"], "does not exist"),
         ("bench_floor", ["no/such/file.json"], "cannot read"),
         ("show_benchmark", ["no/such/file.json"], "cannot read"),
+        ("bench_analysis", ["--dir", "no/such/folder"], "--dir: cannot make a folder in no/such/folder"),
+        ("bench_analysis", ["--repeats", "0"], "--repeats 0 must be 1 or more"),
         ("bench_relevance", ["--repeats", "0"], "--repeats"),
         ("bench_relevance", ["--sentences", "0"], "--sentences must be at least 1"),
         ("bench_relevance", ["no.pt"], "with --data"),
