@@ -34,9 +34,13 @@ def check_sets(tests: Sequence[Any], elsewhere: Sequence[Any], data: str) -> Non
             raise UserError(f"the name '{name}' of --test or --elsewhere {why}: choose another")
     for test in (*tests, *elsewhere):
         count = sentences_in(test.data or data, test.subset)
-        lines = len(read_lines(test.references)) if test.references else count
-        if lines != count:
-            raise UserError(f"{test.references} has {lines} lines, the set {test.name} has {count} sentences")
+        lines = read_lines(test.references) if test.references else None
+        if lines is None:
+            continue
+        if len(lines) != count:
+            raise UserError(f"{test.references} has {len(lines)} lines, the set {test.name} has {count} sentences")
+        if any("@@ " in line for line in lines):
+            raise UserError(f"the references {test.references} are BPE pieces (@@): give detokenised text")
 
 
 def check_points(points: Sequence[Point], out: Path) -> None:

@@ -178,6 +178,14 @@ def test_lines_of_references_are_counted(tiny, tmp_path, capsys, in_process):
     assert "short.txt has 23 lines, the set short has 24 sentences" in capsys.readouterr().err
 
 
+def test_references_in_pieces_are_refused(tiny, tmp_path, capsys):
+    pieces = tmp_path / "pieces.txt"
+    pieces.write_text("o@@ ne\n" * 24)
+    with pytest.raises(SystemExit):
+        sweep_script.main(arguments(tiny, tmp_path / "runs", "--dry-run", "--elsewhere", f"x=test:{pieces}"))
+    assert "pieces.txt are BPE pieces (@@): give detokenised text" in capsys.readouterr().err
+
+
 def test_a_failed_command_is_named_with_its_log(tmp_path):
     run = steps.Steps(tmp_path)
     with pytest.raises(steps.UserError, match="step 'hopeless' of .* failed with status 3: see .*hopeless.log"):
