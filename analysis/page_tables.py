@@ -5,8 +5,6 @@ folders gets them as ``FOLDER,FOLDER``. Each function here takes folders and ret
 written layer:head.
 """
 
-import re
-
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
@@ -15,6 +13,7 @@ from scipy.stats import spearmanr
 from analysis import ablation_table, files, head_table, roles
 from analysis.figures.style import relation_text
 from analysis.head_table import HeadTable
+from fairseq_headprune import marked_tables
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import ATTENTION_TYPES, Head, flag
 
@@ -230,23 +229,17 @@ TABLES: Mapping[str, Callable[..., str]] = {
 }
 
 
-MARKER = r"(<!-- table (\S+) (\S+) -->)\n.*?\n?(<!-- end -->)"
-
-
-def fill(text: str, folder: Path) -> str:
-    """A page with its tables made anew; the folders that markers name lie in ``folder``.
+def make_table(name: str, source: str, folder: Path) -> str:
+    """The table of this name; the folders that ``source`` names lie in ``folder``.
 
     UserError for a table that does not exist, or a wrong number of folders.
     """
-    def make(match):
-        name, folders = match[2], [folder / part for part in match[3].split(",")]
-        if name not in TABLES:
-            raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}")
-        if len(folders) != (wanted := 2 if name == "roles-correlation" else 1):
-            raise UserError(f"table {name} is made from {wanted} folder(s), but the page names {match[3]}")
-        return f"{match[1]}\n{TABLES[name](*folders)}{match[4]}"
-
-    return re.sub(MARKER, make, text, flags=re.DOTALL)
+    folders = [folder / part for part in source.split(",")]
+    if name not in TABLES:
+        raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}")
+    if len(folders) != (wanted := 2 if name == "roles-correlation" else 1):
+        raise UserError(f"table {name} is made from {wanted} folder(s), but the page names {source}")
+    return TABLES[name](*folders)
 
 
 def add_arguments(parser):
@@ -259,12 +252,5 @@ def add_arguments(parser):
 
 def run(args):
     """Run the command."""
-    try:
-        old = args.page.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UserError(f"cannot read the page {args.page}: {error.strerror}") from None
-    new = fill(old, args.page.parent)
-    if args.check and new != old:
-        raise UserError(f"{args.page} does not show what its files say: run python -m analysis page {args.page}")
-    if not args.check:
-        files.write_text(args.page, new)
+    marked_tables.update(args.page, lambda name, source: make_table(name, source, args.page.parent),
+                         args.check, "python -m analysis page")

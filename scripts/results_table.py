@@ -2,12 +2,12 @@
 """Make the tables of a results page anew from the JSON files beside it."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
+from fairseq_headprune import marked_tables
 from fairseq_headprune.benchmarks import report
-from fairseq_headprune.errors import UserError, command
+from fairseq_headprune.errors import command
 from fairseq_headprune.experiments import pages, pareto
 
 
@@ -21,18 +21,14 @@ def main(argv=None):
     parser.add_argument("--check", action="store_true",
                         help="change nothing; fail when the page is not what the files say")
     args = parser.parse_args(argv)
-    if not args.page.is_file():
-        raise UserError(f"there is no page {args.page}")
-    old = args.page.read_text(encoding="utf-8")
-    new = pages.fill(old, lambda folder: pareto.load(args.page.parent / folder),
-                     lambda file: report.table(report.read(args.page.parent / file), file))
-    if args.check:
-        if new != old:
-            raise UserError(f"{args.page} does not show what its JSON files say: run scripts/results_table.py {args.page}")
-        return
-    partial = args.page.with_name(f".{args.page.name}.{os.getpid()}")
-    partial.write_text(new, encoding="utf-8")
-    os.replace(partial, args.page)
+
+    def table(name, source):
+        place = args.page.parent / source
+        if name == "benchmark":
+            return report.table(report.read(place), source)
+        return pages.make_table(name, pareto.load(place))
+
+    marked_tables.update(args.page, table, args.check, "scripts/results_table.py")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Tables of a results page, made from the points' JSON files and put between its markers."""
 
-import re
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from fairseq_headprune.errors import UserError
@@ -188,22 +187,8 @@ TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
 }
 
 
-def fill(page: str, folders: Callable[[str], Mapping[str, Result]], benchmark: Callable[[str], str] = str) -> str:
-    """The page with the text between ``<!-- table NAME SOURCE -->`` and ``<!-- end -->`` made anew.
-
-    ``folders`` reads the points of a folder; ``benchmark`` makes the table called ``benchmark`` from a
-    benchmark's JSON file. UserError for an unknown table.
-    """
-
-    def make(match):
-        name, source = match[2], match[3]
-        if name == "benchmark":
-            table = benchmark(source)
-        elif name in TABLES:
-            table = TABLES[name](folders(source))
-        else:
-            raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}, benchmark")
-        return f"{match[1]}\n{table}\n{match[4]}"
-
-    pattern = r"(<!-- table (\S+) (\S+) -->)\n.*?\n?(<!-- end -->)"
-    return re.sub(pattern, make, page, flags=re.DOTALL)
+def make_table(name: str, results: Mapping[str, Result]) -> str:
+    """The table of this name, of these points; UserError when there is no such table."""
+    if name not in TABLES:
+        raise UserError(f"the page asks for a table '{name}': there are {', '.join(TABLES)}, benchmark")
+    return TABLES[name](results)

@@ -35,4 +35,4 @@ def test_a_page_is_made_anew_in_place(tmp_path, capsys):
 def test_a_missing_page_is_named(capsys):
     with pytest.raises(SystemExit):
         results_table.main(["nowhere.md"])
-    assert "there is no page nowhere.md" in capsys.readouterr().err
+    assert "cannot read the page nowhere.md" in capsys.readouterr().err

@@ -31,10 +31,7 @@ def folder(tmp_path):
 
 
 def show(folder, name, names):
-    page = page_tables.fill(f"before\n<!-- table {name} {names} -->\nSTALE\n<!-- end -->\nafter\n", folder)
-    assert page.startswith("before\n<!-- table") and page.endswith("<!-- end -->\nafter\n") and "STALE" not in page
-    assert page_tables.fill(page, folder) == page
-    return page.split(" -->\n", 1)[1].split("<!-- end -->")[0]
+    return page_tables.make_table(name, names, folder)
 
 
 def records(folder, model):
@@ -126,7 +123,7 @@ def test_measures_that_are_missing_are_dashes(folder):
 ])
 def test_what_cannot_be_made_is_refused(folder, marker, message):
     with pytest.raises(UserError, match=message):
-        page_tables.fill(f"<!-- table {marker} -->\n<!-- end -->\n", folder)
+        page_tables.make_table(*marker.split(), folder)
 
 
 def test_a_page_is_made_anew_in_place(folder, capsys):

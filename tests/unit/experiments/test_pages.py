@@ -33,9 +33,6 @@ def made():
               {"enc-self": {"acting": 2, "open": 1, "closed": 3, "undecided": 4}}))}
 
 
-PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
-
-
 @pytest.mark.parametrize("name, cells", [
     ("main", "| enc-l0.01 | 2 | 2 | 2 | 6 | 30.50 | 30.50 | -0.50 [-1.00, +0.25] |  | 4.000 | 1,234 | 5,678 | 4 |"),
     ("main", "| **enc-control** | 2 | 2 | 2 | 6 | 31.00 |"),
@@ -53,33 +50,13 @@ PAGE = "before\n<!-- table {} folder -->\nSTALE\n<!-- end -->\nafter\n"
     ("provenance", "| wall clock, all steps | 0.1 hours | all models |"),
     ("provenance", "| machine | cpus 2 | all models |"),
 ])
-def test_a_page_shows_what_the_files_say(made, name, cells):
-    page = pages.fill(PAGE.format(name), lambda folder: made)
-    assert cells in page
-    assert page.startswith("before\n") and page.endswith("<!-- end -->\nafter\n") and "STALE" not in page
-    assert pages.fill(page, lambda folder: made) == page
-
-
-def test_each_table_asks_for_its_own_folder(made):
-    asked = []
-    page = PAGE.format("main") + PAGE.format("gates").replace("folder", "other")
-    pages.fill(page, lambda folder: asked.append(folder) or made)
-    assert asked == ["folder", "other"]
-
-
-def test_an_empty_marker_is_filled(made):
-    assert "| enc-l0.01 |" in pages.fill("<!-- table main f -->\n<!-- end -->\n", lambda folder: made)
-
-
-def test_a_benchmark_is_read_from_its_own_file():
-    page = "<!-- table benchmark speed/x.json -->\nold\n<!-- end -->\n"
-    filled = pages.fill(page, lambda folder: {}, lambda file: f"table of {file}")
-    assert filled == page.replace("old", "table of speed/x.json")
+def test_a_table_shows_what_the_files_say(made, name, cells):
+    assert cells in pages.make_table(name, made)
 
 
 def test_an_unknown_table_is_refused():
     with pytest.raises(UserError, match="asks for a table 'nothing'"):
-        pages.fill(PAGE.format("nothing"), lambda folder: {})
+        pages.make_table("nothing", {})
 
 
 LOG = """2020-01-01 00:00:00 | INFO | train_inner | {"loss": "9"}
