@@ -9,7 +9,7 @@ import os
 import pickle
 import re
 from argparse import Namespace
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, Optional, Sequence, Tuple
 
 import torch
 from torch import Tensor
@@ -26,13 +26,13 @@ MODULES = {
 """Name of the attention module of each type in a state dict, by layer."""
 
 
-def load_checkpoint(path) -> Dict[str, Any]:
-    """The contents of a checkpoint file, on the CPU; UserError when it is not a whole fairseq one."""
+def read_file(path) -> Dict[str, Any]:
+    """The contents of a file, on the CPU; UserError when it is not a whole checkpoint of fairseq."""
     path = str(path)
     if os.path.isdir(path):
         raise UserError(f"{path} is a folder: name a checkpoint file")
     if not os.path.isfile(path):
-        raise UserError(f"checkpoint {path} does not exist")
+        raise UserError(f"checkpoint {path} does not exist: name a file of fairseq-train")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
@@ -51,6 +51,13 @@ def load_checkpoint(path) -> Dict[str, Any]:
         raise UserError(f"{path} is not a fairseq checkpoint: it has no 'model' entry")
     if not (state.get("cfg") or state.get("args")):
         raise UserError(f"{path} is not a fairseq checkpoint: it has no configuration")
+    return state
+
+
+def load_checkpoint(path) -> Dict[str, Any]:
+    """`read_file` of an encoder-decoder Transformer; UserError for other models and damaged ones."""
+    path = str(path)
+    state = read_file(path)
     _split_old_projections(state["model"])
     missing = [
         name
@@ -235,6 +242,17 @@ def open_layout(state: Dict[str, Any]) -> HeadLayout:
 def checkpoint_layout(state: Dict[str, Any]) -> HeadLayout:
     """The heads that another model should have to be like this one."""
     return open_layout(state)
+
+
+def explain_failure(paths: Sequence[str], error: Exception) -> None:
+    """UserError with the reason why fairseq failed to load these files, if it is one of theirs."""
+    for path in paths:
+        read_file(path)
+    if "size mismatch" in str(error) and "embed_tokens.weight" in str(error):
+        raise UserError(
+            f"{', '.join(map(str, paths))} was trained with other dictionaries than those of the "
+            "data: name the folder of binarised data that it was trained with"
+        ) from None
 
 
 def load_model(path, data: Optional[str] = None):

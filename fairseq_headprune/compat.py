@@ -144,6 +144,32 @@ def report_user_errors():
     sys.excepthook = hook
 
 
+def report_bad_checkpoints():
+    """What fairseq's programs say of a --path that is missing, truncated or of something else comes
+    from the depths of torch ("Invalid argument", "KeyError: 101"). Look closer once they failed.
+    """
+    from fairseq import checkpoint_utils
+
+    original = checkpoint_utils.load_model_ensemble_and_task
+    if getattr(original, "reports_bad_checkpoints", False):
+        return
+
+    @functools.wraps(original)
+    def load_model_ensemble_and_task(filenames, *args, **kwargs):
+        try:
+            return original(filenames, *args, **kwargs)
+        except Exception as error:
+            from fairseq_headprune.checkpoints import explain_failure
+            from fairseq_headprune.errors import UserError
+
+            if not isinstance(error, UserError):
+                explain_failure(filenames, error)
+            raise
+
+    load_model_ensemble_and_task.reports_bad_checkpoints = True
+    checkpoint_utils.load_model_ensemble_and_task = load_model_ensemble_and_task
+
+
 def help_with_every_option():
     """fairseq prints --help before it has added the options of model, task and criterion.
 
@@ -213,3 +239,4 @@ def apply():
     allow_fairseq_checkpoints()
     keep_every_sentence()
     report_user_errors()
+    report_bad_checkpoints()

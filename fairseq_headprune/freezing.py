@@ -9,7 +9,7 @@ PARTS = ("encoder", "decoder", "embeddings")
 
 def parse_freeze(text: str) -> Tuple[str, ...]:
     """``none`` or any of ``encoder,decoder,embeddings`` -> the parts, in the standard order."""
-    text = (text or "none").strip()
+    text = "none" if text is None else text.strip()
     if text == "none":
         return ()
     parts = {part.strip() for part in text.split(",")}

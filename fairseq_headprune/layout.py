@@ -145,7 +145,9 @@ class HeadLayout:
         try:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise UserError(f"{source} is not JSON ({error})") from None
+            raise UserError(
+                f"{source} is not JSON ({error}): give what scripts/head_layout.py --json prints"
+            ) from None
         return cls.from_dict(data, source)
 
     @classmethod
@@ -153,8 +155,12 @@ class HeadLayout:
         """From a JSON file."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(f"cannot read the head layout {path}: {error}") from None
+        except OSError as error:
+            raise UserError(f"cannot read the head layout {path}: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise UserError(
+                f"the head layout {path} is no text: name a JSON file, or a checkpoint called *.pt"
+            ) from None
         return cls.from_json(text, source=str(path))
 
     # -- reading it -----------------------------------------------------------------

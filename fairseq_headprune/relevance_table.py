@@ -100,9 +100,12 @@ class RelevanceTable:
 
 def save_json(data: Mapping, path) -> None:
     """Write a JSON file, whole or not at all."""
-    temporary = Path(f"{path}.tmp")
+    path = Path(path)
+    temporary = path.with_name(f"{path.name}.tmp")
     try:
         temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
         os.replace(temporary, path)
     except OSError as error:
+        if path.parent.is_dir():
+            temporary.unlink(missing_ok=True)
         raise UserError(f"cannot write {path}: {error.strerror}") from None

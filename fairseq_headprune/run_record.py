@@ -1,9 +1,9 @@
 """What one run of fairseq-generate or fairseq-interactive records: a dump, averaged relevance."""
 
-import os
 import platform
 import shutil
 import sys
+import tempfile
 import time
 import zlib
 from pathlib import Path
@@ -254,6 +254,13 @@ def _fingerprint(words: List[str]) -> int:
 
 
 def _check_writable(path: str) -> None:
-    folder = Path(path).parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK) or Path(path).is_dir():
-        raise UserError(f"cannot write --relevance-table {path}: name a file in a folder that exists")
+    try:
+        if Path(path).is_dir():
+            raise IsADirectoryError
+        # only trying tells: permissions say nothing of a file system that takes no files
+        tempfile.TemporaryFile(dir=Path(path).parent).close()
+    except OSError:
+        raise UserError(
+            f"cannot write --relevance-table {path}: name a file in a folder that exists and can be "
+            "written"
+        ) from None

@@ -22,8 +22,11 @@ LIMIT = 1.0
 """m stays within +-LIMIT; no head of a translation model is worth a nat per token."""
 
 
-def parse_target(text: str) -> Dict[str, int]:
-    """``"20"`` -> {"total": 20}; ``"enc-self=10,dec-self=20"`` -> {"enc_self": 10, "dec_self": 20}."""
+def parse_target(text: str, option: str = "the number of heads") -> Dict[str, int]:
+    """``"20"`` -> {"total": 20}; ``"enc-self=10,dec-self=20"`` -> {"enc_self": 10, "dec_self": 20}.
+
+    UserError, by the name of the ``option``, for anything else.
+    """
     text = text.strip()
     if text.isdecimal():
         return {"total": int(text)}
@@ -32,12 +35,15 @@ def parse_target(text: str) -> Dict[str, int]:
         name, _, number = part.partition("=")
         if not number.strip().isdecimal():
             raise UserError(
-                f"cannot read the number of heads '{text}': write a number, "
+                f"cannot read {option} '{text}': write a number, "
                 "or one per type like enc-self=10,dec-self=20"
             )
-        key = parse_type(name)
+        try:
+            key = parse_type(name)
+        except UserError as error:
+            raise UserError(f"{option} '{text}': {error}") from None
         if key in target:
-            raise UserError(f"'{text}' gives {flag(key)} twice")
+            raise UserError(f"{option} '{text}' gives {flag(key)} twice")
         target[key] = int(number)
     return target
 

@@ -35,7 +35,7 @@ def main(argv=None):
         layout = read_layout(args.layout, "--layout")
         layout.check_within(checkpoints.existing_layout(state), f"--layout {args.layout}")
     elif args.keep is not None:
-        layout = choose.most_open(state, parse_target(args.keep))
+        layout = choose.most_open(state, parse_target(args.keep, "--keep"))
     result = removal.remove_heads(state, layout, args.dense, args.fp16, args.force)
     removal.save(result, args.output, args.force)
     kept = checkpoints.open_layout(state) if layout is None else layout

@@ -73,7 +73,9 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             raise UserError("give --l0-lambda or --l0-target-heads, not both")
         self.l0_lambda = l0_lambda
         self.warmup = l0_warmup_updates
-        self.target = head_target.parse_target(l0_target_heads) if l0_target_heads else {}
+        self.target = {}
+        if l0_target_heads:
+            self.target = head_target.parse_target(l0_target_heads, "--l0-target-heads")
         self.checked = False
         self.last_update = None
 

@@ -171,11 +171,19 @@ def read_manifest(directory) -> Dict:
     """The manifest of a dump; UserError when the directory holds none that this version reads."""
     path = Path(directory) / MANIFEST
     if not path.is_file():
-        raise UserError(f"{directory} is not a dump: it has no {MANIFEST}")
+        raise UserError(
+            f"{directory} is not a dump, since it has no {MANIFEST}: name a directory "
+            "that --dump-attention wrote"
+        )
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"cannot read {path}: {error}") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(
+            f"{path} is no JSON ({error}): the dump is damaged or of another program, so name or "
+            "make another one"
+        ) from None
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise UserError(f"{directory} is not a dump: its {MANIFEST} is of another program")
     if manifest.get("format_version") != VERSION:

@@ -69,16 +69,19 @@ class DumpWriter:
         self._last_shard = time.monotonic()
         self._lock = None
         try:
+            if self.directory.exists() and not self.directory.is_dir():
+                raise UserError(f"{directory} is no directory: give a new or empty one for the dump")
             self.directory.mkdir(parents=True, exist_ok=True)
             self._claim()
             self._begin()
         except OSError as error:
-            self._release()
+            self._release(unlink=True)
             raise UserError(
-                f"cannot write to the dump directory {directory}: {error.strerror or error}"
+                f"cannot write to the dump directory {directory} ({error.strerror or error}): give "
+                "one that can be made and written"
             ) from None
         except UserError:
-            self._release()
+            self._release(unlink=True)
             raise
 
     def _claim(self):
@@ -88,17 +91,21 @@ class DumpWriter:
             raise UserError(
                 f"{self.directory} is not empty and is not a dump: give a new or empty directory"
             )
-        self._lock = open(self.directory / ".lock", "w")
-        _locks.add(self._lock)
+        lock = open(self.directory / ".lock", "w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            lock.close()
             raise UserError(
                 f"another run is writing to {self.directory}: wait for it or give another directory"
             ) from None
+        self._lock = lock
+        _locks.add(lock)
 
-    def _release(self):
+    def _release(self, unlink: bool = False):
         if self._lock is not None:
+            if unlink:  # while it is held: what another run has locked since is not ours
+                (self.directory / ".lock").unlink(missing_ok=True)
             self._lock.close()
             self._lock = None
 
@@ -233,7 +240,7 @@ class DumpWriter:
             self.flush()
             self.manifest["complete"] = complete
             self._write_manifest()
-            (self.directory / ".lock").unlink()
+            self._release(unlink=True)
         finally:
             self._release()
 

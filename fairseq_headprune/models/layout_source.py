@@ -12,7 +12,13 @@ def read_layout(value: str, option: str = "--head-layout") -> HeadLayout:
     if value.lstrip().startswith("{"):
         return HeadLayout.from_json(value, option)
     if not os.path.exists(value):
-        raise UserError(f"{option} {value} does not exist" if value else f"{option} is empty: name a file")
+        raise UserError(
+            f"{option} {value} does not exist: name a JSON file or a checkpoint"
+            if value.strip()
+            else f"{option} is empty: name a file"
+        )
+    if os.path.isdir(value):
+        raise UserError(f"{option} {value} is a folder: name a JSON file or a checkpoint in it")
     if value.endswith(".pt"):
         from fairseq_headprune.checkpoints import checkpoint_layout, load_checkpoint
 

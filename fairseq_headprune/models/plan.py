@@ -7,6 +7,7 @@ from fairseq_headprune.attention import HeadAttention
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.gates import HeadGates, check_options
 from fairseq_headprune.layout import HeadLayout, parse_types
+from fairseq_headprune.target import check_target, parse_target
 
 
 @dataclass
@@ -50,6 +51,8 @@ def refuse_unsupported(cfg) -> None:
 def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
     """Check the options (flat config) and resolve them; ``layout`` None means all heads."""
     refuse_unsupported(cfg)
+    if cfg.gate_types is not None and not cfg.gate_types.strip():
+        raise UserError("--gate-types is empty: write none, all, or types like enc-self,dec-enc")
     try:
         types = parse_types(cfg.gate_types)
     except UserError as error:
@@ -66,6 +69,7 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
         layout = whole
     is_file = cfg.head_layout and not cfg.head_layout.lstrip().startswith("{")
     layout.check_within(whole, f"--head-layout {cfg.head_layout}" if is_file else "--head-layout")
+    _check_target(cfg, layout, types)
     options = dict(
         temperature=cfg.gate_temperature,
         stretch=stretch,
@@ -73,3 +77,14 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
         lr_scale=cfg.gate_lr_scale,
     )
     return AttentionPlan(layout, types, options)
+
+
+def _check_target(cfg, layout: HeadLayout, types: Tuple[str, ...]) -> None:
+    """UserError when the criterion is to leave more heads than there are gates; the criterion itself
+    would notice in the first update, for which fairseq writes a checkpoint of the crash."""
+    root = cfg._get_parent() if hasattr(cfg, "_get_parent") else None
+    criterion = root.get("criterion", None) if root is not None else None
+    text = criterion.get("l0_target_heads", None) if criterion is not None else None
+    if text:
+        option, counts = "--l0-target-heads", layout.counts()
+        check_target(parse_target(text, option), {t: counts[t] for t in types}, option)

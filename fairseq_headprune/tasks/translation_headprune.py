@@ -21,7 +21,7 @@ from fairseq_headprune.checkpoints import plain
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.generator import RecordingGenerator
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
-from fairseq_headprune.record_options import STARTS, RecordOptions
+from fairseq_headprune.record_options import STARTS, RecordOptions, check_input
 from fairseq_headprune.run_record import RunRecord, model_identity, say
 
 
@@ -119,6 +119,29 @@ class TranslationHeadpruneTask(TranslationTask):
         self._models: List[Any] = []
         self._lines = 0
         self._numbers: deque = deque()
+
+    # -- data --------------------------------------------------------------------------
+
+    @classmethod
+    def setup_task(cls, cfg, **kwargs):
+        """As fairseq; UserError when the folder of data is not what fairseq-preprocess wrote."""
+        try:
+            return super().setup_task(cfg, **kwargs)
+        except Exception as error:  # fairseq says it with a bare Exception
+            if not isinstance(error, OSError) and "infer language pair" not in str(error):
+                raise
+            raise UserError(
+                f"{cfg.data} holds no binarised data: name the folder that fairseq-preprocess wrote"
+            ) from None
+
+    def load_dataset(self, split, epoch=1, combine=False, **kwargs):
+        """As fairseq; UserError when the data has no such part."""
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        except FileNotFoundError:
+            raise UserError(
+                f"{self.cfg.data} has no subset '{split}': choose a part that was binarised there"
+            ) from None
 
     # -- before generation ------------------------------------------------------------
 
@@ -235,6 +258,8 @@ class TranslationHeadpruneTask(TranslationTask):
         if self.record is None:
             subset = self._run.dataset.gen_subset
             dataset = None if self._interactive else self.dataset(subset)
+            if self._interactive:
+                check_input(self._run.interactive.input)
             self.record = RunRecord(
                 self.record_options,
                 self._models[0],

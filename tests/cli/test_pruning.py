@@ -6,6 +6,7 @@ import os
 import runpy
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -326,16 +327,30 @@ def test_hydra(tiny, tmp_path):
         (["--gate-types", "enc-self,encoder"], "--gate-types"),
         (["--gate-stretch-low", "0.1"], "--gate-stretch-low"),
         (["--freeze", "everything"], "--freeze"),
-        (["--head-layout", "missing.json"], "missing.json"),
+        (["--gate-types", ""], "--gate-types is empty: write none"),
+        (["--freeze", ""], "--freeze does not know ''"),
+        (["--head-layout", "missing.json"], "--head-layout missing.json does not exist: name"),
+        (["--head-layout", "folder"], "--head-layout folder is a folder: name a JSON file"),
+        (["--head-layout", "letter.txt"], "letter.txt is not JSON .* give what"),
+        (["--head-layout", "model"], "model is no text: name a JSON file, or a checkpoint called"),
+        (["--l0-target-heads", "many"], "cannot read --l0-target-heads 'many'"),
+        (["--l0-target-heads", "encoder=3"], "--l0-target-heads 'encoder=3': unknown"),
+        (["--l0-target-heads", "3", "--gate-types", "none"], "--l0-target-heads asks for 3 heads"),
+        (["--l0-lambda", "nan"], "--l0-lambda must be a number"),
         (["--head-layout", '{"enc_self": [[0, 9], []], "dec_self": [[], []], "dec_enc": [[0], [0]]}'], "enc-self:0:9"),
         (["--l0-target-heads", "25"], "asks for 25 heads"),
         (["--quant-noise-pq", "0.1"], "--quant-noise-pq"),
         (["--cross-self-attention"], "--cross-self-attention"),
     ],
 )
-def test_bad_options_are_refused_by_name(tiny, tmp_path, more, message):
+def test_bad_options_are_refused_by_name(tiny, tmp_path, monkeypatch, more, message):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    (tmp_path / "model").write_bytes(Path(tiny.checkpoint).read_bytes())
     with pytest.raises(UserError, match=message):
         train(tiny.data, tmp_path / "bad", "--max-update", "1", *more)
+    assert not list((tmp_path / "bad").glob("*"))
 
 
 def test_a_bad_option_ends_fairseq_train_with_one_sentence_and_status_2(tiny, tmp_path):

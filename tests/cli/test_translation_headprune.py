@@ -368,6 +368,14 @@ def test_empty_and_overlong_lines_are_counted(tiny, tmp_path, capsys):
     assert re.search(r"empty sentences.*: 1 \(numbers 1\)", said)
 
 
+@pytest.mark.parametrize("path", ["missing.txt", "."])
+def test_input_that_is_no_file_is_named(tiny, tmp_path, path):
+    args = arguments(tiny, "-s", "src", "-t", "tgt", "--input", path, *OURS, batch=1)
+    with pytest.raises(UserError, match=f"--input {path} is not a file"):
+        interactive([], *args, "--dump-attention", tmp_path / "d")
+    assert not (tmp_path / "d").exists()
+
+
 @pytest.mark.parametrize(
     "options, words",
     [
@@ -383,6 +391,41 @@ def test_bad_options_are_named(tiny, tmp_path, monkeypatch, options, words):
     with pytest.raises(UserError, match=words):
         generate(*arguments(tiny), *OURS, *options)
     assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.parametrize(
+    "option, value, words",
+    [
+        ("--path", "missing.pt", "missing.pt does not exist: name a file"),
+        ("--path", "short.pt", "cannot read short.pt as a checkpoint: it is truncated"),
+        ("--path", "letter.txt", "cannot read letter.txt as a checkpoint"),
+        ("--path", ".", ". is a folder: name a checkpoint file"),
+        ("--path", "other.pt", "other.pt is not a fairseq checkpoint: it has no 'model'"),
+        ("data", "missing", "missing holds no binarised data: name the folder"),
+        ("data", "other-words", "trained with other dictionaries than those of the data"),
+        ("--gen-subset", "nowhere", "has no subset 'nowhere': choose a part"),
+        ("--relevance-table", "missing/t.json", "--relevance-table missing/t.json: name a file"),
+        ("--relevance-table", ".", "cannot write --relevance-table .: name a file"),
+        ("--relevance-table", "/proc/t.json", "cannot write --relevance-table /proc/t.json"),
+        ("--dump-attention", "letter.txt", "letter.txt is no directory"),
+        ("--dump-attention", "/proc/d", "cannot write to the dump directory /proc/d .*: give one"),
+    ],
+)
+def test_bad_files_are_named_before_any_work(tiny, tmp_path, monkeypatch, option, value, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "letter.txt").write_text("Dear reader")
+    (tmp_path / "short.pt").write_bytes(Path(tiny.checkpoint).read_bytes()[:20_000])
+    torch.save({"weights": 1}, tmp_path / "other.pt")
+    (tmp_path / "other-words").mkdir()
+    for path in tiny.data.iterdir():
+        more = "extra 1\n" * path.name.startswith("dict.")
+        (tmp_path / "other-words" / path.name).write_bytes(path.read_bytes() + more.encode())
+    before = sorted(tmp_path.rglob("*"))
+    args = arguments(tiny, *OURS, "--head-relevance", "z-plus")
+    args = [value, *args[1:]] if option == "data" else [*args, option, value]
+    with pytest.raises(UserError, match=words):
+        generate(*args)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_ensembles_are_refused(tiny, tmp_path):

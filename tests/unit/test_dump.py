@@ -355,7 +355,7 @@ def test_a_dump_of_something_else_is_refused(tmp_path, changes, words):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(UserError, match=words):
         DumpWriter(tmp_path, manifest(**changes))
-    after = {p.name: p.read_bytes() for p in tmp_path.iterdir() if p.name != ".lock"}
+    after = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     assert after == before
 
 
@@ -377,8 +377,12 @@ def test_foreign_directories_are_refused(tmp_path):
     (tmp_path / "web" / "manifest.json").write_text('{"name": "an app"}')
     with pytest.raises(UserError, match="another program"):
         DumpWriter(tmp_path / "web", manifest())
+    (tmp_path / "web" / "manifest.json").write_text('{"name": ')
+    with pytest.raises(UserError, match="manifest.json is no JSON .* name or make another"):
+        DumpWriter(tmp_path / "web", manifest())
+    assert os.listdir(tmp_path / "web") == ["manifest.json"]
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match="cannot write"):
+    with pytest.raises(UserError, match="file is no directory: give a new or empty one"):
         DumpWriter(tmp_path / "file", manifest())
     with pytest.raises(UserError, match="cannot write"):
         DumpWriter("/proc/nowhere", manifest())
@@ -410,9 +414,12 @@ def test_two_runs_do_not_write_to_one_dump(tmp_path):
 
 def test_a_worker_that_outlives_a_killed_run_does_not_hold_its_dump(tmp_path):
     writer = DumpWriter(tmp_path, manifest())
-    worker = multiprocessing.get_context("fork").Process(target=time.sleep, args=(30,))
+    fork = multiprocessing.get_context("fork")
+    begun = fork.Event()
+    worker = fork.Process(target=lambda: (begun.set(), time.sleep(30)))
     worker.start()
     try:
+        assert begun.wait(30)
         writer._lock.close()  # what the kernel does when a run is killed
         DumpWriter(tmp_path, manifest()).close()
     finally:

@@ -37,9 +37,10 @@ def test_strategies(strategy, identities, frozen, shared):
     assert result == ([NAMES[i] for i in frozen], [NAMES[i] for i in shared])
 
 
-def test_unknown_part_is_named():
-    with pytest.raises(UserError, match="--freeze does not know 'decode'"):
-        parse_freeze("encoder,decode")
+@pytest.mark.parametrize("text, part", [("encoder,decode", "decode"), ("", ""), ("none,encoder", "none")])
+def test_unknown_part_is_named(text, part):
+    with pytest.raises(UserError, match=f"--freeze does not know '{part}'"):
+        parse_freeze(text)
 
 
 def test_gates_stay_trainable_whatever_is_frozen():

@@ -150,6 +150,17 @@ def test_options(given, active, rules, types):
         ({"relevance_table": "t.json"}, "--relevance-table needs --head-relevance"),
         ({"dump_attention": "d", "dump_types": "cross"}, "--dump-types: unknown attention type"),
         ({"dump_attention": "d", "dump_types": "none"}, "leaves nothing to dump"),
+        ({"head_relevance": ""}, "--head-relevance is ''"),
+        ({"head_relevance": "z-plus", "relevance_table": ""}, "--relevance-table is empty"),
+        ({"dump_attention": " "}, "--dump-attention is empty"),
+        (
+            {"head_relevance": "z-plus", "relevance_table": "./d", "dump_attention": "d/"},
+            "--relevance-table and --dump-attention are both",
+        ),
+        ({"relevance_attention": "values"}, "--relevance-attention needs --head-relevance"),
+        ({"relevance_start": "emitted"}, "--relevance-start needs --head-relevance"),
+        ({"dump_types": "enc-self"}, "--dump-types needs --dump-attention"),
+        ({"dump_types": ""}, "--dump-types needs --dump-attention"),
     ],
 )
 def test_options_that_make_no_sense_are_named(given, words):

@@ -80,4 +80,7 @@ def test_files_appear_whole_or_not_at_all(tmp_path):
     save_json({"a": 1}, tmp_path / "a.json")
     with pytest.raises(UserError, match="cannot write"):
         save_json({}, tmp_path / "no" / "a.json")
-    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
+    (tmp_path / "d").mkdir()
+    with pytest.raises(UserError, match="cannot write"):
+        save_json({}, tmp_path / "d")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "d"]

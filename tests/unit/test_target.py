@@ -19,8 +19,8 @@ def test_parse(text, parsed):
 
 @pytest.mark.parametrize("text", ["", "ten", "-3", "²", "enc-self=²", "enc-self", "enc=3", "enc-self=1,enc-self=2"])
 def test_unreadable_targets_are_refused(text):
-    with pytest.raises(UserError):
-        target.parse_target(text)
+    with pytest.raises(UserError, match="--keep"):
+        target.parse_target(text, "--keep")
 
 
 def test_a_target_above_the_number_of_gated_heads_is_refused():
