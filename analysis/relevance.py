@@ -3,6 +3,7 @@
 Reads what ``fairseq-generate --head-relevance RULE --relevance-table FILE`` writes.
 """
 
+import re
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
@@ -34,19 +35,43 @@ def read(path) -> RelevanceTable:
     """Read one file; UserError when it is something else."""
     data = files.read_json(path, "a table of --relevance-table")
     try:
-        return RelevanceTable(
+        table = RelevanceTable(
             data["provenance"]["options"]["relevance"]["rule"],
             data["provenance"],
-            data["counts"],
+            dict(data["counts"]),
             HeadLayout.from_dict(data["layout"], str(path)),
             {t: np.asarray(data["magnitude"][t], dtype=float) for t in ATTENTION_TYPES},
         )
-    except (KeyError, TypeError):
-        raise UserError(f"{path} is not a table of fairseq-generate --relevance-table") from None
+        for what in ("model", "data"):
+            dict(table.provenance[what])
+        # file names are made of it
+        whole = re.fullmatch(r"[\w-]+", table.rule) and all(
+            np.isfinite(table.shares[t]).all() and _holds(table.shares[t], table.layout[t])
+            for t in ATTENTION_TYPES
+        )
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError):
+        whole = False
+    if not whole:
+        raise UserError(
+            f"{path} is not a table of fairseq-generate --relevance-table, or is damaged: make it anew"
+        )
+    return table
+
+
+def _holds(shares: np.ndarray, layers) -> bool:
+    """Whether an array ``[layers, heads]`` has a value for each head."""
+    last = max((head for layer in layers for head in layer), default=-1)
+    return shares.ndim == 2 and len(shares) == len(layers) and last < shares.shape[1]
 
 
 def check_alike(tables: Sequence[RelevanceTable]) -> None:
-    """UserError unless all tables are of one model and one text."""
+    """UserError unless all tables are of one model and one text, and each of another rule."""
+    rules = [table.rule for table in tables]
+    for rule in rules:
+        if rules.count(rule) > 1:
+            raise UserError(f"two tables are of the rule {rule}: give one table of each rule")
     for table in tables[1:]:
         for what in ("model", "data"):
             if _identity(table, what) != _identity(tables[0], what):

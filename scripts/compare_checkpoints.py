@@ -39,6 +39,13 @@ def main(argv=None):
     if args.tokenize not in sacrebleu.BLEU.TOKENIZERS:
         known = ", ".join(sacrebleu.BLEU.TOKENIZERS)
         raise UserError(f"--tokenize does not know '{args.tokenize}': use one of {known}")
+    try:
+        sacrebleu.BLEU(tokenize=args.tokenize)
+    except (RuntimeError, ImportError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise UserError(f"--tokenize {args.tokenize} does not work here: {reason}") from None
+    if args.json is not None and (not args.json or Path(args.json).is_dir()):
+        raise UserError(f"--json '{args.json}' is not a file: name the JSON file to write")
     if args.json and not Path(args.json).parent.is_dir():
         raise UserError(f"the folder of --json {args.json} does not exist: create it first")
 

@@ -31,6 +31,8 @@ def test_two_checkpoints_translate_every_sentence(tiny, tmp_path, capsys):
         (["a=1.pt", "--max-sentences", "-1"], "--max-sentences"),
         (["a=1.pt", "--tokenize", "no"], "--tokenize"),
         (["a=1.pt", "--json", "no/such/x.json"], "--json no/such/x.json"),
+        (["a=1.pt", "--json", "."], "--json '.' is not a file: name the JSON file"),
+        (["a=1.pt", "--json", ""], "--json '' is not a file: name the JSON file"),
     ],
 )
 def test_bad_input(tiny, words, message, capsys):

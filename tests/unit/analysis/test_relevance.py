@@ -83,9 +83,34 @@ def test_tables_of_different_models_are_not_compared(tmp_path):
     ]
     with pytest.raises(UserError, match="different model"):
         relevance.compare(tables)
+    with pytest.raises(UserError, match="two tables are of the rule z-plus"):
+        relevance.compare([tables[0], tables[0]])
     (tmp_path / "c.json").write_text('{"heads": []}')
     with pytest.raises(UserError, match="is not a table of"):
         relevance.read(tmp_path / "c.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data["magnitude"].update(enc_self=[[1, 2, 3], [1]]),
+        lambda data: data["magnitude"].update(enc_self=[[1, 2], [3, 4]]),
+        lambda data: data["magnitude"].update(enc_self=[[1, 2, 3]]),
+        lambda data: data["magnitude"].update(enc_self="words"),
+        lambda data: data["magnitude"].update(enc_self=[[1, 2, float("nan")], [1, 2, 3]]),
+        lambda data: data["provenance"].pop("model"),
+        lambda data: data["provenance"].update(data="test"),
+        lambda data: data["provenance"]["options"].update(relevance={"rule": "../z-plus"}),
+        lambda data: data["provenance"]["options"].update(relevance={"rule": 3}),
+        lambda data: data.update(counts=3),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path, change):
+    data = json.loads(saved(tmp_path / "a.json").read_text())
+    change(data)
+    (tmp_path / "a.json").write_text(json.dumps(data))
+    with pytest.raises(UserError, match="a.json is not a table of .* make it anew"):
+        relevance.read(tmp_path / "a.json")
 
 
 def dumped(directory):
