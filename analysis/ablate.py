@@ -63,6 +63,10 @@ def run(args):
     if args.bleu:
         choose_heads(args.bleu, layout, [])  # a head that is not there is told now, not after hours
     scorer = Scorer(model, batches, task.target_dictionary.pad())
+    if args.references:
+        from analysis.bleu import read_references
+
+        read_references(args.references, scorer.sentences)  # likewise
     identity = {
         "model": {"file": str(args.checkpoint), "sha256": file_sha256(args.checkpoint)},
         "data": {"path": str(args.data), "subset": args.subset, "sentences": scorer.sentences},
@@ -117,6 +121,8 @@ def _check(args) -> List[str]:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
     if args.seed < 0:
         raise UserError(f"--seed must be at least 0, not {args.seed}")
+    if args.references is not None and not args.bleu:
+        raise UserError("--references is for BLEU: add --bleu, or leave it out")
     if args.bleu and "without" not in kinds:
         raise UserError("--bleu switches single heads off: add 'without' to --kinds")
     return kinds

@@ -4,7 +4,7 @@ from typing import Any, Dict, Optional
 
 from analysis import files
 from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import Head, flag
+from fairseq_headprune.layout import ATTENTION_TYPES, Head, flag
 
 KINDS = ("without", "alone", "layer")
 LOSS_KEYS = ("loss", "difference", "low", "high")
@@ -46,7 +46,31 @@ def read(path) -> Dict[str, Any]:
     data = files.read_json(path, "an ablation table")
     if not isinstance(data, dict) or not isinstance(data.get("records"), list) or "baseline" not in data:
         raise UserError(f"{path} is not a table of `analysis ablate`: it lacks 'baseline' or 'records'")
+    about = data.get("provenance")
+    if not isinstance(data["baseline"], dict) or not isinstance(about, dict) or not (
+        isinstance(about.get("options"), dict) and isinstance(about.get("data"), dict)
+    ):
+        raise UserError(
+            f"{path} does not say of which options and data it is ('provenance'): make the file anew"
+        )
+    for number, record in enumerate(data["records"]):
+        if not _whole(record):
+            raise UserError(
+                f"{path}: record {number} of 'records' is not one that `analysis ablate` writes: make "
+                "the file anew"
+            )
     return data
+
+
+def _whole(record) -> bool:
+    return (
+        isinstance(record, dict)
+        and record.get("kind") in KINDS
+        and record.get("type") in ATTENTION_TYPES
+        and isinstance(record.get("layer"), int)
+        and isinstance(record.get("head"), (int, type(None)))
+        and all(isinstance(record.get(key), (int, float)) for key in LOSS_KEYS)
+    )
 
 
 def by_head(data: Optional[Dict[str, Any]], kind: str = "without") -> Dict[Head, Dict[str, Any]]:

@@ -76,6 +76,11 @@ def _open_dumps(texts: Sequence[str], tables: Sequence[HeadTable]):
         if label not in labels:
             raise UserError(f"--dumps {text}: no heads.json is called '{label}', there are {', '.join(labels)}")
         dumps[label] = open_dump(path)
+    if dumps and not (labels[0] in dumps and len(dumps) > 1):
+        raise UserError(
+            f"--dumps must name a dump of '{labels[0]}', the first model, and of one that it is "
+            "compared with"
+        )
     return dumps
 
 

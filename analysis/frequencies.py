@@ -59,7 +59,8 @@ def load(path, top: int) -> Frequencies:
                     fields.pop()
                 if len(fields) == 3:
                     fields = [f"{fields[0]} {fields[1]}", fields[2]]
-                if len(fields) != 2 or not fields[1].isdecimal():
+                # 18 digits fit 64 bits
+                if len(fields) != 2 or not fields[1].isdecimal() or len(fields[1]) > 18:
                     raise UserError(
                         f"{path}, line {number}: expected a token and its count, e.g. 'house 120'"
                     )

@@ -11,6 +11,39 @@ from fairseq_headprune.layout import ATTENTION_TYPES, Head
 REQUIRED = ("type", "layer", "head", "confidence", "positional", "functions")
 
 
+def _number(value) -> bool:
+    return value is None or (isinstance(value, (int, float)) and not isinstance(value, bool))
+
+
+def _index(value) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _object(value) -> bool:
+    return value is None or isinstance(value, dict)
+
+
+def _functions(value) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(text, str) and text.split()[:1] and text.split()[0] in KINDS and len(text.split()) < 4
+        for text in value
+    )
+
+
+KINDS = ("positional", "syntactic", "rare")
+FORMS = {
+    "layer": _index,
+    "head": _index,
+    "confidence": _number,
+    "relevance": _number,
+    "positional": _object,
+    "syntactic": lambda value: _object(value) and all(map(_object, (value or {}).values())),
+    "rare": _object,
+    "functions": _functions,
+}
+"""Key of a record -> whether a value has its form."""
+
+
 @dataclass(frozen=True)
 class HeadTable:
     """One model's heads.json under a name that figures and tables call it by."""
@@ -79,8 +112,17 @@ def read(text: str) -> HeadTable:
             raise UserError(f"{path}: record {number} of 'heads' lacks '{missing[0]}'")
         if record["type"] not in ATTENTION_TYPES:
             raise UserError(f"{path}: record {number} of 'heads' has the unknown type '{record['type']}'")
+        wrong = next((key for key, good in FORMS.items() if not good(record.get(key))), None)
+        if wrong:
+            raise UserError(
+                f"{path}: record {number} of 'heads' has a '{wrong}' that `analysis roles` does not "
+                "write: make the file anew"
+            )
         records[Head(record["type"], record["layer"], record["head"])] = record
-    return HeadTable(label, path, data.get("provenance") or {}, data.get("relations"), records)
+    about, relations = data.get("provenance") or {}, data.get("relations")
+    if not isinstance(about, dict) or not isinstance(relations or {}, dict):
+        raise UserError(f"{path}: 'provenance' and 'relations' must be objects: make the file anew")
+    return HeadTable(label, path, about, relations, records)
 
 
 def read_all(texts) -> List[HeadTable]:

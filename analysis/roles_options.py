@@ -126,6 +126,8 @@ def thresholds(args) -> roles.Thresholds:
     for name in ("bootstrap", "rare_top"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} must be 1 or more")
+    if args.seed < 0:
+        raise UserError(f"--seed must be at least 0, not {args.seed}")
     return roles.Thresholds(
         positional_share=args.positional_share,
         positional_over=args.positional_over,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import ablation_table, sentence_loss
+from analysis import ablation_table, head_table, sentence_loss
 from analysis.__main__ import main
 from analysis.sentence_loss import Scorer
 from fairseq_headprune.layout import Head
@@ -101,6 +101,15 @@ def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch):
 
 
 def test_ablate_refuses_what_makes_no_sense(ablate, tmp_path, capsys):
+    (tmp_path / "short.txt").write_text("one line\n")
+    for more, words in (
+        (["--references", "x"], "--references is for BLEU: add --bleu"),
+        (["--references", tmp_path / "short.txt", "--bleu", "1"], "has 1 lines for 12 sentences"),
+    ):
+        with pytest.raises(SystemExit) as stop:
+            ablate(*more)
+        assert stop.value.code == 2 and words in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()  # told before hours of work
     ablate("--types", "enc-self", "--kinds", "layer")
     for more, words in (
         (["--kinds", "off"], "--kinds off"),
@@ -260,4 +269,6 @@ def test_compare_refuses_bad_input(dump, tmp_path, capsys):
     assert "--least must lie between" in refused(capsys, "compare", one, two, "--least", "2", "--out", out)
     assert "no heads.json is called 'three'" in refused(capsys, "compare", one, two, "--dumps", f"three={dump}", "--out", out)
     assert "--types dec-enc" in refused(capsys, "compare", one, two, "--types", "dec-enc", "--out", out)
+    label = head_table.split_label(str(one))[0]
+    assert "--dumps must name a dump of" in refused(capsys, "compare", one, two, "--dumps", f"{label}={dump}", "--out", out)
     assert not out.exists()

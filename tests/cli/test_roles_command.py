@@ -225,6 +225,7 @@ def test_a_dictionary_that_does_not_fit(case, tmp_path, capsys):
         (["--relations", "nsubj:pass"], "add --keep-subtypes"),
         (["--margin", "10"], "--margin 10.0 must be between 0 and 1"),
         (["--level", "1"], "--level 1.0 must be between"),
+        (["--seed", "-1"], "--seed must be at least 0"),
         (["--bootstrap", "0"], "--bootstrap must be 1 or more"),
         (["--stanza", "/none"], "--stanza /none is not a directory"),
     ],

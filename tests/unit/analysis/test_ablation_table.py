@@ -1,5 +1,7 @@
 """What the ablation table says in words, and which heads get a BLEU."""
 
+import json
+
 import pytest
 
 from analysis import ablation_table
@@ -53,3 +55,26 @@ def test_records_by_head():
     found = ablation_table.by_head(table())
     assert set(found) == {Head("enc_self", layer, head) for layer in (0, 1) for head in (0, 1)}
     assert ablation_table.by_head(None) == {}
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (lambda data: data["records"].append({"x": 1}), "record 6 of 'records'"),
+        (lambda data: data["records"][2].update(difference="x"), "record 2 of 'records'"),
+        (lambda data: data["records"][0].update(type="encoder"), "record 0 of 'records'"),
+        (lambda data: data.pop("provenance"), "of which options and data"),
+        (lambda data: data["provenance"].pop("data"), "of which options and data"),
+        (lambda data: data.update(baseline=1.0), "of which options and data"),
+    ],
+)
+def test_a_damaged_table_is_named(tmp_path, change, words):
+    data = json.loads(json.dumps(table()))
+    data["provenance"]["data"] = {"subset": "valid"}
+    path = tmp_path / "ablation.json"
+    path.write_text(json.dumps(data))
+    assert ablation_table.read(path) == data
+    change(data)
+    path.write_text(json.dumps(data))
+    with pytest.raises(UserError, match=f"ablation.json.* {words}.* make the file anew"):
+        ablation_table.read(path)

@@ -32,6 +32,7 @@ def test_tabs_and_any_order(tmp_path):
     [
         ("the 3\nfour\n", "line 2"),
         ("the 3\na x\n", "line 2"),
+        ("the 3\na 1234567890123456789\n", "line 2"),
         ("", "no token"),
         ("a 0\n", "no token"),
     ],
