@@ -13,6 +13,8 @@ from fairseq_headprune.errors import UserError
 def write_bytes(path, data: bytes) -> None:
     """Write a file under a temporary name and move it into place; makes the folder if needed."""
     path = Path(path)
+    if path.is_dir():
+        raise UserError(f"cannot write {path}: it is a folder, so name a file")
     temporary = path.with_name(f".{path.name}.part")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -136,6 +136,12 @@ def run(args):
     for type in types:
         if type not in dumped:
             raise UserError(f"the dump {args.dump} has no {flag(type)} attention: it has {', '.join(map(flag, dumped))}")
+    if not types:
+        raise UserError(
+            f"there is no attention to take: --types is '{args.types}'"
+            if dumped
+            else f"the dump {args.dump} has no attention: make one with --dump-types"
+        )
     ids = _ids(args.sentences, dump)
     marked = [parse_head(text) for text in args.mark.split(",")] if args.mark else []
     if args.heads:
@@ -160,7 +166,7 @@ def run(args):
 
 def _ids(text: str, dump) -> List[int]:
     parts = [part for part in text.split(",") if part.strip()]
-    if not parts or not all(part.strip().isdigit() for part in parts):
+    if not parts or not all(part.strip().isdecimal() for part in parts):
         raise UserError(f"--sentences {text}: write ids like 3,17, or one number")
     if len(parts) == 1 and "," not in text:
         found = choose(dump, int(text))

@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import os
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Dict, List, Optional, Tuple
 
@@ -37,11 +39,29 @@ def run(args: argparse.Namespace) -> int:
     if not len(dump):
         raise UserError(f"{args.dump} has no sentences yet: finish the dump first")
     types = roles_options.types(dump, args)
-    out = Path(args.out)
+    with _folder(Path(args.out)) as out:
+        return _write(args, dump, types, relations, limits, out, started)
+
+
+@contextmanager
+def _folder(out: Path):
+    """The output directory; if it is new, a run that is refused does not leave it behind empty."""
+    new = not os.path.lexists(out)
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(f"cannot make the output directory {out}: {error.strerror}") from None
+        raise UserError(
+            f"cannot make the output directory --out {out}: {error.strerror}"
+        ) from None
+    try:
+        yield out
+    except UserError:
+        if new and not any(out.iterdir()):
+            out.rmdir()
+        raise
+
+
+def _write(args, dump, types, relations, limits, out: Path, started: float) -> int:
     trees, parses = _trees(dump, args, out)
     counted = frequencies.load(args.frequencies, args.rare_top) if args.frequencies else None
     analysis = stream.Analysis(dump, types, trees, relations, args.keep_subtypes, counted)

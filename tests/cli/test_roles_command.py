@@ -213,6 +213,7 @@ def test_a_dictionary_that_does_not_fit(case, tmp_path, capsys):
     (tmp_path / "dict.txt").write_text("ein 9\nhund 3\n. 80\n")
     message = fails(capsys, tmp_path / "out", case / "dump", "--frequencies", tmp_path / "dict.txt")
     assert "lacks 300 of the first 360 source tokens" in message
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(
@@ -232,6 +233,7 @@ def test_a_dictionary_that_does_not_fit(case, tmp_path, capsys):
 )
 def test_options_that_make_no_sense(case, tmp_path, capsys, args, message):
     assert message in fails(capsys, tmp_path / "out", case / "dump", *args)
+    assert not (tmp_path / "out").exists()
 
 
 def test_dumps_that_are_none(case, tmp_path, capsys):
