@@ -77,6 +77,7 @@ def allow_fairseq_checkpoints():
     safe += [multiarray.scalar, multiarray._reconstruct]
     from fairseq.file_io import PathManager  # noqa: F401  (fairseq must be importable here)
     from fairseq.dataclass import constants
+    from fairseq.distributed import utils as distributed_utils
     from fairseq.models.transformer import transformer_config
 
     safe += [
@@ -90,6 +91,8 @@ def allow_fairseq_checkpoints():
         transformer_config.QuantNoiseConfig,
         transformer_config.TransformerConfig,
     ]
+    # an index; how the first of several workers sends the checkpoint that it loaded to the others
+    safe.append(distributed_utils._TensorPlaceholder)
     torch.serialization.add_safe_globals(safe)
 
 

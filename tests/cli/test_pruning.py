@@ -303,6 +303,21 @@ def test_the_gates_gradient_does_not_depend_on_workers_or_accumulation(one_batch
         torch.testing.assert_close(split, whole, atol=1e-5, rtol=0)
 
 
+def test_two_workers_start_from_a_checkpoint_and_resume(tiny, tmp_path):
+    """Only the first worker reads the file; the other gets it sent."""
+    program = str(ROOT / "tests" / "helpers" / "fixed_noise_train.py")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+    for updates in (1, 2):
+        args = training_arguments(tiny.data, tmp_path / "out", "--finetune-from-model", tiny.checkpoint,
+                                  "--max-update", str(updates))
+        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", program]
+        run = subprocess.run([*launch, *map(str, args)], capture_output=True, text=True, env=env, cwd=ROOT)
+        assert run.returncode == 0, run.stderr[-3000:]
+    state = checkpoints.load_checkpoint(tmp_path / "out" / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 2
+    assert "Loaded checkpoint" in run.stderr + run.stdout
+
+
 def test_hydra(tiny, tmp_path):
     run = subprocess.run(
         [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(ROOT / "scripts" / "config"),
