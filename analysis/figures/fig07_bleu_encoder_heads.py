@@ -29,17 +29,25 @@ def rate_of(point):
     return (point.record.get("budget") or {}).get("lr") or 0
 
 
+def updates_of(point):
+    """Updates since the baseline; 0 where not recorded."""
+    return point.record.get("updates_in_all") or 0
+
+
 def series(points, test="together"):
     """Name -> [(heads, BLEU, low, high)], most heads first: the paper's method, and every other way
     of choosing heads at its own. ``low`` and ``high`` are None where nothing was compared."""
     found = defaultdict(list)
     rates = {rate_of(p) for p in points if p.gated}
+    lengths = {updates_of(p) for p in points if p.gated}
     for point in points:
         if point.method in ("baseline", "control"):
             continue
         name = name_of(point)
         if point.gated and len(rates) > 1:
             name += f", learning rate {rate_of(point):g}"
+        if point.gated and len(lengths) > 1:
+            name += f", {updates_of(point):,} updates"
         bleu = point.scores[test]["bleu"]
         compared = point.against_control() if test == "together" else None
         low = high = None

@@ -192,6 +192,11 @@ def test_figure_7_draws_a_line_a_recipe(tmp_path):
     points = inputs.read_points(write_points(tmp_path, records))
     found = fig07_bleu_encoder_heads.series(inputs.Inputs(points=points).sweep("enc"))
     assert [len(found[f"gates (L0), learning rate {lr}"]) for lr in (0.0002, 0.0007)] == [1, 1]
+    for record in records:
+        record.update(budget={"lr": 0.0007}, updates_in_all=1200 if record["name"] == "enc-l2" else 400)
+    points = inputs.read_points(write_points(tmp_path, records))
+    found = fig07_bleu_encoder_heads.series(inputs.Inputs(points=points).sweep("enc"))
+    assert [len(found[f"gates (L0), {n} updates"]) for n in ("400", "1,200")] == [1, 1]
 
 
 def test_figure_8_orders_heads_by_function_and_counts_several(given):
