@@ -74,6 +74,10 @@ def summary(content, out) -> str:
             lines.append(f"  {name:<14} {'; '.join(record['functions'])}")
     counts = content["provenance"]["counts"]
     unfit = counts["unaligned_sentences"]
+    about = content["provenance"]
+    if about["frequencies"] and not counts["rare_sentences"]:
+        lines.append(f"  no sentence has a token beyond the {about['options']['rare_top']} most frequent, so no head "
+                     "can be a rare-word head: count more text, or give a smaller --rare-top")
     return "\n".join(
         [
             f"{len(content['heads'])} heads, {counts['sentences']} sentences"

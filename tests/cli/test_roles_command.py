@@ -97,6 +97,11 @@ def test_a_whole_run(case, tmp_path, capsys):
     assert len(rows) == 8 and float(rows[0]["confidence"]) == first["confidence"]
 
 
+def test_too_few_types_for_rare_words_are_said(case, tmp_path, capsys):
+    assert run(case, tmp_path / "out", "--rare-top", "10000") == 0
+    assert "no sentence has a token beyond the 10000 most frequent" in capsys.readouterr().out
+
+
 def test_without_trees_and_frequencies_the_other_measures_are_taken(case, tmp_path):
     assert (
         main(["roles", str(case / "dump"), "--out", str(tmp_path), "--types", "dec-enc", "--quiet"])
