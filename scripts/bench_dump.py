@@ -17,9 +17,7 @@ def parse(argv):
     add("--beam", type=int, default=5)
     add("--batch-size", type=int, default=32)
     add("--every", type=int, default=1, help="translate every n-th batch only (default: 1)")
-    add("--repeats", type=int, default=5, help="rounds that count (default: 5)")
-    add("--threads", type=int, default=1, help="threads of torch (default: 1)")
-    add("--out", help="JSON file to write (replaced if it exists)")
+    report.add_common_options(parser, device=False)
     return parser.parse_args(argv)
 
 
@@ -29,7 +27,6 @@ def main(argv=None):
     for name in ("beam", "batch_size", "every"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
-    args.device = "cpu"
     arguments = [args.data, "--path", args.checkpoint, "--gen-subset", args.subset]
     arguments += ["--beam", args.beam, "--batch-size", args.batch_size, "--cpu"]
     arguments += ["--task", "translation_headprune"]

@@ -4,8 +4,6 @@
 import argparse
 import sys
 
-import torch
-
 from fairseq_headprune.benchmarks import relevance, report
 from fairseq_headprune.errors import UserError, command
 
@@ -17,25 +15,20 @@ def parse(argv):
     add("--data", help="folder of its binarised data")
     add("--subset", default="valid", help="which part of it (default: valid)")
     add("--sentences", type=int, default=32, help="pairs in the batch (default: 32)")
-    add("--repeats", type=int, default=15, help="rounds that count (default: 15)")
-    add("--threads", type=int, default=1, help="threads of torch (default: 1)")
-    add("--out", help="write the result to this JSON file")
+    report.add_common_options(parser, repeats=15, device=False)
     return parser.parse_args(argv)
 
 
 @command
 def main(argv=None):
     args = parse(argv)
-    report.check_common_options(args)
     if args.sentences < 1:
         raise UserError(f"--sentences must be at least 1, not {args.sentences}")
     if args.checkpoint and not args.data:
         raise UserError("a checkpoint is timed on its data: name the folder of binarised data with --data")
-    torch.set_num_threads(args.threads)
-    result = relevance.run(args.repeats, args.checkpoint, args.data, args.subset, args.sentences)
-    print(report.page(result, "this run"))
-    if args.out:
-        report.write_json(args.out, result)
+    with report.run_of("relevance", args) as run:
+        run.add(relevance.run(args.repeats, args.checkpoint, args.data, args.subset, args.sentences))
+    print(report.page(run.to_dict(), "this run"))
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 batches beside forward and backward of the same batch."""
 
 from argparse import Namespace
-from pathlib import Path
 from typing import Callable, Dict, List, Optional, Sequence
 
 import torch
@@ -10,7 +9,7 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
-from fairseq_headprune.benchmarks.interleave import conditions, in_turns, ratios, spread
+from fairseq_headprune.benchmarks.interleave import in_turns, ratios, spread
 from fairseq_headprune.lrp import RULES, head_relevance
 
 AUTHORS_SECONDS = 18.0
@@ -170,12 +169,10 @@ def run(
     sentences: int = 32,
     rules: Sequence[str] = tuple(RULES),
     dtypes: Sequence[Optional[torch.dtype]] = (None, torch.float64, torch.float32),
-) -> Dict:
-    """Both measurements, as `report` shows and keeps them; the second only with a checkpoint."""
+) -> List[Dict]:
+    """Both measurements; the second only with a checkpoint."""
     result: Dict = {"sentence": time_sentence(repeats, rules, dtypes)}
-    options: Dict = {"repeats": repeats, "threads": torch.get_num_threads()}
     if checkpoint:
         model, sample = batches_of(checkpoint, data, subset, sentences)
         result["batch"] = time_batch(model, sample, max(3, repeats // 3), rules, dtypes)
-        options.update(checkpoint=Path(checkpoint).name, subset=subset, sentences=sentences)
-    return {"program": "relevance", "options": options, "conditions": conditions(), "results": [result]}
+    return [result]

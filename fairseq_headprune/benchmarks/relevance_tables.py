@@ -2,19 +2,14 @@
 
 from typing import Dict, List
 
-from fairseq_headprune.benchmarks.report import markdown
-
-
-def _range(spread: Dict[str, float], scale: float, digits: int) -> str:
-    middle, low, high = (f"{scale * spread[k]:.{digits}f}" for k in ("median", "q1", "q3"))
-    return f"{middle} [{low}, {high}]"
+from fairseq_headprune.benchmarks.report import in_ms, markdown, with_quartiles
 
 
 def sentence_table(rows: List[Dict]) -> str:
     """A line per rule and precision: the sentence that the authors' code was timed on."""
     header = ["rule", "precision", "CPU ms", "at most", "of the authors' time"]
     return markdown(header, [
-        [r["rule"], r["dtype"], _range(r["cpu_seconds"], 1000, 0), f"{1000 * r['limit_seconds']:.0f}",
+        [r["rule"], r["dtype"], with_quartiles(in_ms(r["cpu_seconds"]), "{:.0f}"), f"{1000 * r['limit_seconds']:.0f}",
          f"1/{r['authors_seconds_over_ours']:.0f}"]
         for r in rows
     ])
@@ -22,11 +17,11 @@ def sentence_table(rows: List[Dict]) -> str:
 
 def batch_table(batch: Dict) -> str:
     """A line per rule and precision: a batch of real pairs, beside forward and backward of the same."""
-    one = _range(batch["forward_backward_seconds"], 1000, 0)
+    one = with_quartiles(in_ms(batch["forward_backward_seconds"]), "{:.0f}")
     steps = f"{batch['mean_steps']:.1f}"
     header = ["rule", "precision", "times forward + backward", "per step"]
     table = markdown(header, [
-        [r["rule"], r["dtype"], _range(r["multiple"], 1, 1), f"{r['multiple_per_step']:.2f}"]
+        [r["rule"], r["dtype"], with_quartiles(r["multiple"], "{:.1f}"), f"{r['multiple_per_step']:.2f}"]
         for r in batch["rows"]
     ])
     return (f"{batch['sentences']} pairs of {steps} target tokens on average; forward + backward of them: "

@@ -12,12 +12,16 @@ from fairseq_headprune.benchmarks.interleave import conditions
 from fairseq_headprune.errors import UserError
 
 
-def add_common_options(parser) -> None:
-    """``--repeats``, ``--threads``, ``--device``, ``--out``."""
-    parser.add_argument("--repeats", type=int, default=5, help="timed rounds, all sides in each")
-    parser.add_argument("--threads", type=int, default=1, help="threads of torch (default: 1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    parser.add_argument("--out", help="JSON file to write (replaced if it exists)")
+def add_common_options(parser, repeats: int = 5, device: bool = True) -> None:
+    """``--repeats``, ``--threads``, ``--out``, and ``--device`` for what runs on others than the CPU."""
+    add = parser.add_argument
+    add("--repeats", type=int, default=repeats, help=f"timed rounds, all sides in each (default: {repeats})")
+    add("--threads", type=int, default=1, help="threads of torch (default: 1)")
+    if device:
+        add("--device", default="cpu", help="cpu or cuda (default: cpu)")
+    else:
+        parser.set_defaults(device="cpu")
+    add("--out", help="JSON file to write (replaced if it exists)")
 
 
 class Run:
@@ -47,20 +51,15 @@ class Run:
         }
 
 
-def check_common_options(args) -> None:
-    """UserError for numbers below 1, and for an output whose folder does not exist."""
-    if args.repeats < 1 or args.threads < 1:
-        raise UserError("--repeats and --threads must be at least 1")
-    if args.out and not Path(args.out).resolve().parent.is_dir():
-        raise UserError(f"--out: the folder of {args.out} does not exist, create it first")
-
-
 @contextmanager
 def run_of(program: str, args):
     """A Run that is written to ``args.out`` when the block ends well; UserError for bad options."""
     import torch
 
-    check_common_options(args)
+    if args.repeats < 1 or args.threads < 1:
+        raise UserError("--repeats and --threads must be at least 1")
+    if args.out and not Path(args.out).resolve().parent.is_dir():
+        raise UserError(f"--out: the folder of {args.out} does not exist, create it first")
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("--device cuda: no such device here")
     torch.set_num_threads(args.threads)
@@ -86,23 +85,25 @@ def write_json(path, data) -> None:
     os.replace(partial, path)
 
 
-def _range(spread: Dict[str, float], form: str) -> str:
+def with_quartiles(spread: Dict[str, float], form: str) -> str:
+    """``median [q1, q3]``, each in this form."""
     low, high = (form.format(spread[k]) for k in ("q1", "q3"))
     return f"{form.format(spread['median'])} [{low}, {high}]"
 
 
-def _ms(spread: Dict[str, float]) -> Dict[str, float]:
+def in_ms(spread: Dict[str, float]) -> Dict[str, float]:
+    """Seconds as milliseconds."""
     return {k: 1000 * spread[k] for k in ("median", "q1", "q3")}
 
 
 def _row(name: str, times: Dict[str, Dict[str, float]]) -> List[str]:
-    cpu, wall = _ms(times["cpu"]), _ms(times["wall"])
+    cpu, wall = in_ms(times["cpu"]), in_ms(times["wall"])
     return [
         name,
-        _range(cpu, "{:.0f}"),
-        _range(times["cpu_speedup"], "{:.2f}"),
-        _range(wall, "{:.0f}"),
-        _range(times["wall_speedup"], "{:.2f}"),
+        with_quartiles(cpu, "{:.0f}"),
+        with_quartiles(times["cpu_speedup"], "{:.2f}"),
+        with_quartiles(wall, "{:.0f}"),
+        with_quartiles(times["wall_speedup"], "{:.2f}"),
     ]
 
 
@@ -117,7 +118,7 @@ def decoding_table(results) -> str:
             found = entry["agreement"].get(name)
             encoder = entry.get("encoder_times", {}).get(name)
             same = "" if found is None else f"{found['identical']} of {found['hypotheses']}"
-            alone = _range(encoder["cpu_speedup"], "{:.2f}") if encoder else ""
+            alone = with_quartiles(encoder["cpu_speedup"], "{:.2f}") if encoder else ""
             rows.append([str(entry["batch"])] + _row(name, times) + [alone, same])
     return markdown(["batch", "model"] + TIMES + ["encoder alone", "same hypotheses"], rows)
 
