@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 import numpy as np
-from fairseq.data import LanguagePairDataset
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_headprune.checkpoints import plain
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.generator import RecordingGenerator
+from fairseq_headprune.interactive_lines import FollowedByLines, NumberedLines
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
 from fairseq_headprune.record_options import STARTS, RecordOptions, check_input
 from fairseq_headprune.run_record import RunRecord, model_identity, say
@@ -68,39 +68,6 @@ class TranslationHeadpruneConfig(TranslationConfig):
             "or none for relevance alone"
         },
     )
-
-
-class NumberedLines(LanguagePairDataset):
-    """Lines of interactive input that know their numbers since the start of the program."""
-
-    def __init__(self, *args, first: int, numbers: deque, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.first = first
-        self.numbers = numbers
-
-    def collater(self, samples, pad_to_length=None):
-        batch = super().collater(samples, pad_to_length)
-        self.numbers.append(batch["id"] + self.first)
-        return batch
-
-
-class FollowedByLines(list):
-    """Hypotheses of one sentence; whoever goes through a slice of them, as fairseq's programs do to
-    print them, prints ``lines`` after the first."""
-
-    def __init__(self, hypotheses: List[Dict[str, Any]], lines: List[str]):
-        super().__init__(hypotheses)
-        self.lines = lines
-
-    def __getitem__(self, item):
-        picked = super().__getitem__(item)
-        return self._followed(picked) if isinstance(item, slice) else picked
-
-    def _followed(self, hypotheses):
-        for number, hypothesis in enumerate(hypotheses):
-            yield hypothesis
-            if number == 0:
-                print("\n".join(self.lines))
 
 
 @register_task("translation_headprune", dataclass=TranslationHeadpruneConfig)
