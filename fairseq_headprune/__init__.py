@@ -4,8 +4,11 @@ Importing the package (what ``--user-dir`` does) repairs what the installed torc
 wrong for us and registers models, criterions and tasks.
 """
 
+from fairseq_headprune.log_setup import unchanged_logging
+
 try:
-    import fairseq  # noqa: F401
+    with unchanged_logging():
+        import fairseq  # noqa: F401
 except Exception as error:  # a fairseq that does not fit this Python fails in many ways
     raise ImportError(
         f"fairseq cannot be imported here ({type(error).__name__}: {str(error).splitlines()[0][:100]}); "
