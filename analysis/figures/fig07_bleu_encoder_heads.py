@@ -1,10 +1,13 @@
 """BLEU by the number of retained encoder heads, the decoder frozen, with bootstrap intervals.
 
 Figure 7 of the paper. A control is the whole model trained as long and in the same way, without the
-penalty; intervals are those of the paired difference to it.
+penalty; intervals are those of the paired difference to it. A way of choosing heads has one color
+and marker, hollow where nothing was trained after the removal; lines go through the means of models
+with equally many heads.
 """
 
 from collections import defaultdict
+from statistics import fmean
 
 from matplotlib import pyplot
 
@@ -12,6 +15,9 @@ from analysis.figures import style
 from analysis.figures.inputs import comparable
 
 GATES = "gates (L0)"
+ONE_SHOT = "one shot"
+TUNED = (("full", "-"), ("left", "--"), ("bottom", "-."))
+"""Fill of the marker and line of the recipes of one way."""
 
 
 def name_of(point):
@@ -20,7 +26,7 @@ def name_of(point):
         return GATES
     if point.method == "scratch":
         return "same heads, from scratch"
-    tuned = "fine-tuned" if point.record.get("settle_updates") else "one shot"
+    tuned = "fine-tuned" if point.record.get("settle_updates") else ONE_SHOT
     return f"{point.record.get('criterion') or point.method}, {tuned}"
 
 
@@ -59,34 +65,56 @@ def series(points, test="together"):
             sorted(found.items(), key=lambda item: (not item[0].startswith(GATES), item[0]))}
 
 
-def panel(axes, points, test):
+def looks(names, ways):
+    """Name of a series -> how it is drawn: colors and markers by its place among all ``ways`` of
+    choosing heads."""
+    recipes, found = defaultdict(int), {}
+    for name in names:
+        way, _, recipe = name.partition(", ")
+        fill, line = ("none", ":") if recipe == ONE_SHOT else TUNED[recipes[way] % len(TUNED)]
+        recipes[way] += 1
+        found[name] = {**style.SERIES[ways.index(way) % len(style.SERIES)], "linestyle": line, "fillstyle": fill}
+    return found
+
+
+def panel(axes, points, test, ways):
     """BLEU falls to the right."""
-    for (name, values), look in zip(series(points, test).items(), style.SERIES * 3):
-        axes.plot([v[0] for v in values], [v[1] for v in values], label=name, **look)
+    every = series(points, test)
+    styles = looks(every, ways)
+    for name, values in every.items():
+        look = styles[name]
+        counts = sorted({v[0] for v in values}, reverse=True)
+        axes.plot([v[0] for v in values], [v[1] for v in values], label=name, **{**look, "linewidth": 0})
+        axes.plot(counts, [fmean(v[1] for v in values if v[0] == n) for n in counts],
+                  color=look["color"], linestyle=look["linestyle"])
         known = [v for v in values if v[2] is not None]
         if known:
             axes.errorbar([v[0] for v in known], [v[1] for v in known],
                           yerr=[[v[1] - v[2] for v in known], [v[3] - v[1] for v in known]],
                           fmt="none", ecolor=look["color"], elinewidth=0.7, capsize=2, alpha=0.7)
-    for point in points:
-        if point.method in ("control", "baseline"):
-            control = point.method == "control"
-            bleu = point.scores[test]["bleu"]
-            name = f"trained on ({point.name})" if control else "as it came"
-            axes.axhline(bleu, color="#555555", linewidth=0.9, linestyle="-" if control else ":",
-                         label=f"whole model, {name}: {bleu:.2f}")
+    whole = [p for p in points if p.method in ("control", "baseline")]
+    for point, line in zip(sorted(whole, key=lambda p: p.method), (":", "-", "--", "-.") * len(whole)):
+        bleu = point.scores[test]["bleu"]
+        name = f"trained on ({point.name})" if point.method == "control" else "as it came"
+        axes.axhline(bleu, color="#555555", linewidth=0.9, linestyle=line, label=f"whole model, {name}: {bleu:.2f}")
+    # most of what there is to see is where few heads are left
+    axes.set_xscale("function", functions=(lambda x: x.clip(0) ** 0.5, lambda x: x**2))
+    ticks = [n for n in (0, 1, 2, 4, 7, 10, 17, 24, 32, 48) if n <= max(p.heads["enc_self"] for p in points)]
+    axes.set_xticks(ticks, ticks)
     axes.set_xlim(max(p.heads["enc_self"] for p in points) + 1, 0)
     axes.set_title("all test sets together" if test == "together" else f"{test} alone")
     axes.set_xlabel("retained encoder heads")
     axes.grid(axis="y", linewidth=0.3)
-    axes.legend(fontsize=6, loc="lower left", frameon=True, framealpha=0.9, edgecolor="none")
+    axes.legend(fontsize=6, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2)
 
 
 def draw(inputs):
     """One panel; a second one for a single test set when some models were scored on that alone."""
     groups = comparable(inputs.sweep("enc"))
-    figure, panels = pyplot.subplots(1, len(groups), figsize=(5.2 * len(groups), 3), squeeze=False)
+    names = [name for test, points in groups.items() for name in series(points, test)]
+    ways = list(dict.fromkeys(name.partition(", ")[0] for name in names))
+    figure, panels = pyplot.subplots(1, len(groups), figsize=(5.2 * len(groups), 4.2), squeeze=False)
     for axes, (test, points) in zip(panels[0], groups.items()):
-        panel(axes, points, test)
+        panel(axes, points, test, ways)
     panels[0][0].set_ylabel("BLEU")
     return figure

@@ -9,6 +9,7 @@ from analysis import maps as attention_maps
 from analysis.head_table import HeadTable
 from analysis.roles import Function
 from fairseq_headprune.errors import UserError
+from fairseq_headprune.experiments.points import control_in
 from fairseq_headprune.layout import Head, HeadLayout
 
 
@@ -54,7 +55,7 @@ class Point:
 
     def against_control(self) -> Optional[Mapping[str, float]]:
         """``difference``, ``low``, ``high`` to the model trained as long without penalty."""
-        return next((v for k, v in self.compared.items() if k != "baseline"), None)
+        return self.compared.get(control_in({"method": self.method, "compared": self.compared}))
 
 
 @dataclass

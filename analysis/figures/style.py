@@ -42,6 +42,7 @@ SERIES = [
     dict(color="#222222", marker="v", linestyle="-"),
     dict(color="#e69f00", marker="P", linestyle="--"),
     dict(color="#56b4e9", marker="X", linestyle=":"),
+    dict(color="#777777", marker="*", linestyle="-."),
 ]
 """For lines without a meaning of their own (Okabe and Ito's colours, each with its own marker)."""
 

@@ -22,12 +22,12 @@ def title(point):
 
 def rows(points):
     """Cells, a row a model: whole model and control first, then fewer and fewer heads."""
-    scratch = {p.record.get("source"): p for p in points if p.method == "scratch"}
+    scratch = {p.layout.to_json(): p for p in points if p.method == "scratch"}
     found = [["model", "enc-self", "dec-self", "dec-enc", "all", "BLEU", "to its control", "to the model as it came",
               "from scratch"]]
     first = [p for p in points if p.method in ("baseline", "control")]
     for point in sorted(first, key=lambda p: p.method) + [p for p in points if p.gated]:
-        same = scratch.get(point.name)
+        same = scratch.get(point.layout.to_json())
         found.append([
             title(point),
             *map(str, point.heads.values()), str(len(point.layout)), f"{point.bleu:.2f}",

@@ -4,6 +4,7 @@ from typing import Any, Callable, Dict, List, Mapping, Sequence
 
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.experiments import pareto
+from fairseq_headprune.experiments.points import control_in
 
 Result = Dict[str, Any]
 
@@ -165,8 +166,7 @@ def paper_table(results: Mapping[str, Result]) -> str:
             abs(r["heads_in_all"] - sum(heads)), -r["scores"]["together"]["bleu"]))
         cells = [where, "/".join(map(str, heads)), f"{change:+.2f}"]
         if near:
-            control = next((c for c in near["compared"] if c != "baseline"), None)
-            cells += [near["name"], "/".join(_heads(near)), pareto.difference(near, control),
+            cells += [near["name"], "/".join(_heads(near)), pareto.difference(near, control_in(near)),
                       pareto.difference(near, "baseline")]
         lines.append(cells + [""] * (7 - len(cells)))
     header = ["paper", "heads", "BLEU lost or won", "ours, nearest in heads", "heads",
@@ -174,9 +174,32 @@ def paper_table(results: Mapping[str, Result]) -> str:
     return markdown(header, lines)
 
 
+PAPER_FROM_SCRATCH = (((14, 31, 30), 29.62, 29.47), ((12, 21, 25), 29.36, 28.95),
+                      ((8, 13, 15), 29.06, 28.56), ((5, 9, 12), 28.90, 28.41))
+"""Published: heads, BLEU of the pruned model and of one from scratch (WMT EN-RU, Table 2)."""
+
+
+def scratch_table(results: Mapping[str, Result]) -> str:
+    """Models trained from scratch beside the pruned ones of the same heads; below them the paper's."""
+    lines = []
+    for row in pareto.rows(list(results.values())):
+        r = row["result"]
+        for pruned in (results[name] for name in pareto.same_heads(r, results)):
+            both = [x for m in (pruned, r) for x in (
+                str(m["updates_in_all"]), f"{m['valid']['loss']:.3f}", f"{m['scores']['together']['bleu']:.2f}")]
+            lines.append([pruned["name"], "/".join(_heads(r)), *both, pareto.difference(r, pruned["name"])])
+    for heads, pruned, new in PAPER_FROM_SCRATCH:
+        lines.append(["paper, WMT EN-RU, Table 2", "/".join(map(str, heads)), "", "", f"{pruned:.2f}", "", "",
+                      f"{new:.2f}", f"{new - pruned:+.2f}"])
+    header = ["same heads as", "heads", "pruned: updates since the baseline", "valid loss", "BLEU",
+              "from scratch: updates", "valid loss", "BLEU", "from scratch less pruned [95 %]"]
+    return markdown(header, lines)
+
+
 TABLES: Dict[str, Callable[[Mapping[str, Result]], str]] = {
     "main": main_table,
     "paper": paper_table,
+    "scratch": scratch_table,
     "length": length_table,
     "elsewhere": elsewhere_table,
     "functions": functions_table,

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from fairseq_headprune.experiments import scoring
+from fairseq_headprune.experiments.points import control_in
 from fairseq_headprune.experiments.steps import read_json, write_json
 
 Result = Dict[str, Any]
@@ -43,6 +44,14 @@ def _recipe(result: Mapping[str, Any]) -> Tuple:
     return result["setting"], result["updates_in_all"], tuple(str(budget.get(k)) for k in same)
 
 
+def same_heads(result: Mapping[str, Any], results: Mapping[str, Result]) -> List[str]:
+    """Of a model from scratch, the fine-tuned models that have exactly its heads; of others, none."""
+    if result["method"] != "scratch":
+        return []
+    return [name for name, r in results.items() if r["layout"] == result["layout"]
+            and r["method"] != "scratch" and r["updates_in_all"]]
+
+
 def paired_on_common_tests(own: Mapping[str, Any], theirs: Mapping[str, Any]) -> Optional[Dict[str, Any]]:
     """Paired bootstrap over the sentences of all test sets that both have translated, None without
     one. The arguments are what a run folder's translations.json holds."""
@@ -58,10 +67,12 @@ def paired_on_common_tests(own: Mapping[str, Any], theirs: Mapping[str, Any]) ->
 
 def compare(out: Path, results_folder: Optional[Path] = None) -> str:
     """Add to every point of OUT how it compares, test sets together, with the baseline and with its
-    control; returns the table. Comparisons made before are kept."""
+    control, or from scratch with the pruned models of the same heads; returns the table.
+    Comparisons made before are kept."""
     results = load(out)
     for name, result in results.items():
         others = [control_of(result, results)]
+        others += same_heads(result, results)
         others += ["baseline"] if "baseline" in results and name != "baseline" else []
         missing = [o for o in others if o and o not in result["compared"]]
         if missing:
@@ -95,8 +106,7 @@ def rows(results: Sequence[Result]) -> List[Dict[str, Any]]:
         for r in chosen:
             if r["method"] == "baseline" and setting == "enc":
                 continue
-            control = next((c for c in r["compared"] if c != "baseline"), None)
-            shown.append({"result": r, "front": r["name"] in best, "control": control})
+            shown.append({"result": r, "front": r["name"] in best, "control": control_in(r)})
     order = {"baseline": 0, "enc": 1, "all": 2}
     shown.sort(key=lambda row: (
         order["baseline" if row["result"]["method"] == "baseline" else row["result"]["setting"]],

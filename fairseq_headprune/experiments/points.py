@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from fairseq_headprune.errors import UserError
 from fairseq_headprune.target import parse_target
@@ -137,6 +137,16 @@ def make_grid(
         points.append(Point(f"scratch-{source}{end}", setting, "scratch", updates=scratch_updates,
                             source=source, seed=seed))
     return check_points(points)
+
+
+def control_in(record: Mapping[str, Any]) -> Optional[str]:
+    """Of the models that a finished point is compared with, the name of its control; None without one.
+
+    ``record`` is the point's JSON. A model from scratch has no control: it is compared with the
+    pruned models of the same heads.
+    """
+    others = [name for name in record["compared"] if name != "baseline"]
+    return others[0] if others and record["method"] != "scratch" else None
 
 
 def check_points(points: Sequence[Point]) -> List[Point]:

@@ -199,6 +199,25 @@ def test_figure_7_draws_a_line_a_recipe(tmp_path):
     assert [len(found[f"gates (L0), {n} updates"]) for n in ("400", "1,200")] == [1, 1]
 
 
+def test_figure_7_tells_every_series_from_the_others():
+    ways = ["gates (L0)", "gradient", "random", "lrp-epsilon", "lrp-z-plus", "lrp-alpha-beta", "confidence", "same heads"]
+    names = [f"{way}, {recipe}" for way in ways for recipe in ("fine-tuned", "one shot")] + ["gates (L0), 9 updates"]
+    found = fig07_bleu_encoder_heads.looks(names, ways)
+    assert len({(k["color"], k["fillstyle"], k["linestyle"]) for k in found.values()}) == len(names)
+    assert len({(k["marker"], k["fillstyle"]) for k in found.values()}) == len(names)
+    assert {n for n, k in found.items() if k["fillstyle"] == "none"} == {n for n in names if "one shot" in n}
+    alone = fig07_bleu_encoder_heads.looks(["random, one shot"], ways)
+    assert alone["random, one shot"] == found["random, one shot"]  # the same in every panel
+
+
+def test_figure_7_draws_lines_through_the_means_of_equal_counts(tmp_path):
+    records = [*sweep(), {**sweep()[3], "name": "enc-l1-seed2", "scores": {"together": {"bleu": 36.9}, "a": {"bleu": 1}, "b": {"bleu": 1}}}]
+    points = inputs.read_points(write_points(tmp_path, records))
+    figure = command.draw("fig07_bleu_encoder_heads", inputs.Inputs(points=points))["fig07_bleu_encoder_heads"]
+    drawn = [line.get_xydata().round(6).tolist() for line in figure.axes[0].lines]
+    assert [[17, 36.9], [17, 38.9], [4, 38.1]] in drawn and [[17, 37.9], [4, 38.1]] in drawn
+
+
 def test_figure_8_orders_heads_by_function_and_counts_several(given):
     axes = command.draw("fig08_retained_functions", given)["fig08_retained_functions"].axes[0]
     assert [t.get_text() for t in axes.get_xticklabels()] == ["17", "4"]

@@ -33,6 +33,18 @@ def made():
               {"enc-self": {"acting": 2, "open": 1, "closed": 3, "undecided": 4}}))}
 
 
+def test_models_from_scratch_stand_beside_the_pruned_ones_of_their_heads():
+    interval = {"difference": -0.75, "low": -1.0, "high": -0.5}
+    pruned = point("all-l0.02", "l0", 31.0, setting="all")
+    new = point("scratch-all-l0.02", "scratch", 30.25, {"all-l0.02": interval, "baseline": interval}, setting="all")
+    made = {p["name"]: p for p in (pruned, new)}
+    lines = pages.make_table("scratch", made).splitlines()
+    assert lines[2] == "| all-l0.02 | 2/2/2 | 4 | 4.000 | 31.00 | 4 | 4.000 | 30.25 | -0.75 [-1.00, -0.50] |"
+    assert lines[-1] == "| paper, WMT EN-RU, Table 2 | 5/9/12 |  |  | 28.90 |  |  | 28.41 | -0.49 |"
+    shown = next(line for line in pages.make_table("main", made).splitlines() if "scratch-all" in line)
+    assert "| 30.25 |  | -0.75 [-1.00, -0.50] |" in shown  # no control, but the baseline
+
+
 @pytest.mark.parametrize("name, cells", [
     ("main", "| enc-l0.01 | 2 | 2 | 2 | 6 | 30.50 | 30.50 | -0.50 [-1.00, +0.25] |  | 4.000 | 1,234 | 5,678 | 4 |"),
     ("main", "| **enc-control** | 2 | 2 | 2 | 6 | 31.00 |"),

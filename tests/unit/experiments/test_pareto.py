@@ -42,6 +42,16 @@ def test_the_control_is_of_the_same_setting_and_seed():
     assert pareto.control_of(record("t", "l0"), {}) is None
 
 
+def test_a_model_from_scratch_is_compared_with_the_pruned_models_of_its_heads():
+    heads, other = {"enc_self": [[0]]}, {"enc_self": [[1]]}
+    results = {r["name"]: r for r in (
+        {**record("short", "keep"), "layout": heads}, {**record("long", "l0"), "layout": heads},
+        {**record("another", "keep"), "layout": other}, {**record("one-shot", "criterion", updates=0), "layout": heads},
+        {**record("new", "scratch"), "layout": heads}, {**record("new-seed2", "scratch"), "layout": heads})}
+    assert pareto.same_heads(results["new"], results) == ["short", "long"]
+    assert pareto.same_heads(results["short"], results) == []
+
+
 @pytest.mark.parametrize("change", [{"updates": 300}, {"lr": 0.2}, {"setting": "all"}, {"updates": 0}])
 def test_another_recipe_is_no_control(change):
     assert pareto.control_of(record("p", "l0", **change), {"c": record("c", "control")}) is None
