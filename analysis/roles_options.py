@@ -5,7 +5,7 @@ from typing import Tuple
 
 from analysis import roles
 from analysis.parses import relation_name
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.errors import UserError, path_argument
 from fairseq_headprune.layout import flag, parse_types
 
 
@@ -13,7 +13,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("dump", metavar="DUMP", help="directory of the dump")
     parser.add_argument(
-        "--out", metavar="DIR", required=True, help="directory for heads.json and its tables"
+        "--out", metavar="DIR", required=True, type=path_argument,
+        help="directory for heads.json and its tables"
     )
     trees = parser.add_mutually_exclusive_group()
     trees.add_argument(

@@ -148,29 +148,34 @@ def report_user_errors():
 
 
 def report_bad_checkpoints():
-    """What fairseq's programs say of a --path that is missing, truncated or of something else comes
-    from the depths of torch ("Invalid argument", "KeyError: 101"). Look closer once they failed.
+    """What fairseq's programs say of a --path or --finetune-from-model that is missing, truncated or of
+    something else comes from the depths of torch ("Invalid argument", "KeyError: 101") and ends in a
+    traceback. Look closer once they failed.
     """
     from fairseq import checkpoint_utils
 
-    original = checkpoint_utils.load_model_ensemble_and_task
-    if getattr(original, "reports_bad_checkpoints", False):
-        return
+    def explain(name, files_of):
+        original = getattr(checkpoint_utils, name)
+        if getattr(original, "reports_bad_checkpoints", False):
+            return
 
-    @functools.wraps(original)
-    def load_model_ensemble_and_task(filenames, *args, **kwargs):
-        try:
-            return original(filenames, *args, **kwargs)
-        except Exception as error:
-            from fairseq_headprune.checkpoints import explain_failure
-            from fairseq_headprune.errors import UserError
+        @functools.wraps(original)
+        def load(first, *args, **kwargs):
+            try:
+                return original(first, *args, **kwargs)
+            except Exception as error:
+                from fairseq_headprune.checkpoints import explain_failure
+                from fairseq_headprune.errors import UserError
 
-            if not isinstance(error, UserError):
-                explain_failure(filenames, error)
-            raise
+                if not isinstance(error, UserError):
+                    explain_failure(files_of(first), error)
+                raise
 
-    load_model_ensemble_and_task.reports_bad_checkpoints = True
-    checkpoint_utils.load_model_ensemble_and_task = load_model_ensemble_and_task
+        load.reports_bad_checkpoints = True
+        setattr(checkpoint_utils, name, load)
+
+    explain("load_model_ensemble_and_task", lambda filenames: filenames)
+    explain("load_checkpoint", lambda cfg: [cfg.finetune_from_model] if cfg.finetune_from_model else [])
 
 
 def help_with_every_option():

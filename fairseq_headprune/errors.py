@@ -1,10 +1,19 @@
 """The one exception for mistakes of the user, and how command lines report it."""
 
+import argparse
 import sys
 
 
 class UserError(ValueError):
     """Bad input. The message is one sentence that names the option or file and what to do."""
+
+
+def path_argument(text: str) -> str:
+    """argparse type of a file or folder to write: refuses the empty text that an unset variable of the
+    shell leaves, and that would mean the current folder."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty: name a file or folder")
+    return text
 
 
 def exit_with(error: UserError):

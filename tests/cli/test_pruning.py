@@ -355,6 +355,8 @@ def test_hydra(tiny, tmp_path):
         (["--head-layout", '{"enc_self": [[0, 9], []], "dec_self": [[], []], "dec_enc": [[0], [0]]}'], "enc-self:0:9"),
         (["--l0-target-heads", "25"], "asks for 25 heads"),
         (["--quant-noise-pq", "0.1"], "--quant-noise-pq"),
+        (["--finetune-from-model", "none.pt"], "checkpoint none.pt does not exist: name a file of fairseq-train"),
+        (["--finetune-from-model", "letter.txt"], "cannot read letter.txt as a checkpoint"),
         (["--cross-self-attention"], "--cross-self-attention"),
     ],
 )
