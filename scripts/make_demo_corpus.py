@@ -8,12 +8,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from fairseq_headprune.demo import corpus  # noqa: E402
-from fairseq_headprune.errors import UserError, command, path_argument  # noqa: E402
+from fairseq_headprune.errors import UserError, command  # noqa: E402
 
 
 def parser() -> argparse.ArgumentParser:
     p = argparse.ArgumentParser(description=__doc__)
-    p.add_argument("--out", required=True, type=path_argument, metavar="DIR", help="folder to write to")
+    p.add_argument("--out", required=True, metavar="DIR", help="folder to write to")
     p.add_argument("--seed", type=int, default=1, help="draws other sentences of the same language")
     p.add_argument("--train", type=int, default=30000, metavar="N", help="sentences to train on")
     p.add_argument("--valid", type=int, default=500, metavar="N", help="sentences to validate on")
