@@ -218,6 +218,14 @@ def test_figure_7_draws_lines_through_the_means_of_equal_counts(tmp_path):
     assert [[17, 36.9], [17, 38.9], [4, 38.1]] in drawn and [[17, 37.9], [4, 38.1]] in drawn
 
 
+def test_figure_8_names_models_that_have_equally_many_heads(tmp_path):
+    records = [r for r in sweep() if r["name"] in ("baseline", "enc-l1", "enc-l2")]
+    records.append({**records[-1], "name": "enc-l2-seed2"})
+    points = inputs.read_points(write_points(tmp_path, records))
+    axes = command.draw("fig08_retained_functions", inputs.Inputs(points=points))["fig08_retained_functions"].axes[0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["17\nenc-l1", "4\nenc-l2", "4\nenc-l2-seed2"]
+
+
 def test_figure_8_orders_heads_by_function_and_counts_several(given):
     axes = command.draw("fig08_retained_functions", given)["fig08_retained_functions"].axes[0]
     assert [t.get_text() for t in axes.get_xticklabels()] == ["17", "4"]
