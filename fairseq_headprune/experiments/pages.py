@@ -156,20 +156,20 @@ PAPER = (
 
 
 def paper_table(results: Mapping[str, Result]) -> str:
-    """Voita et al. (2019) beside the fine-tuned point of ours whose head count is nearest; of equally
-    near ones the best."""
+    """Voita et al. (2019) beside the best pruned point of ours that has no more heads; where all have
+    more, beside the one with fewest."""
     lines = []
     for setting, heads, change, where in PAPER:
         ours = [r for r in results.values()
                 if r["setting"] == setting and r["method"] in ("l0", "l0-target", "keep")]
         near = min(ours, default=None, key=lambda r: (
-            abs(r["heads_in_all"] - sum(heads)), -r["scores"]["together"]["bleu"]))
+            max(r["heads_in_all"] - sum(heads), 0), -r["scores"]["together"]["bleu"]))
         cells = [where, "/".join(map(str, heads)), f"{change:+.2f}"]
         if near:
             cells += [near["name"], "/".join(_heads(near)), pareto.difference(near, control_in(near)),
                       pareto.difference(near, "baseline")]
         lines.append(cells + [""] * (7 - len(cells)))
-    header = ["paper", "heads", "BLEU lost or won", "ours, nearest in heads", "heads",
+    header = ["paper", "heads", "BLEU lost or won", "ours, no more heads", "heads",
               "to control [95 %]", "to baseline [95 %]"]
     return markdown(header, lines)
 

@@ -45,6 +45,17 @@ def test_models_from_scratch_stand_beside_the_pruned_ones_of_their_heads():
     assert "| 30.25 |  | -0.75 [-1.00, -0.50] |" in shown  # no control, but the baseline
 
 
+@pytest.mark.parametrize("ours, expected", [
+    ({"few": (60, 29.0), "fewer": (40, 29.5), "many": (90, 31.0)}, "fewer"),
+    ({"many": (90, 31.0), "more": (100, 32.0)}, "many"),
+    ({}, ""),
+])
+def test_the_paper_stands_beside_our_best_with_no_more_heads(ours, expected):
+    made = {n: {**point(n, "l0", bleu, setting="all"), "heads_in_all": heads} for n, (heads, bleu) in ours.items()}
+    line = next(row for row in pages.make_table("paper", made).splitlines() if "14/31/30" in row)
+    assert line.split(" | ")[3].strip() == expected
+
+
 @pytest.mark.parametrize("name, cells", [
     ("main", "| enc-l0.01 | 2 | 2 | 2 | 6 | 30.50 | 30.50 | -0.50 [-1.00, +0.25] |  | 4.000 | 1,234 | 5,678 | 4 |"),
     ("main", "| **enc-control** | 2 | 2 | 2 | 6 | 31.00 |"),
