@@ -17,7 +17,7 @@ from analysis.ablation_progress import Progress
 from analysis.ablation_table import COLUMNS, KINDS, summary
 from analysis.bootstrap import GROUPS, Bootstrap, group
 from analysis.heads_off import interventions
-from fairseq_headprune.errors import UserError, path_argument
+from fairseq_headprune.errors import UserError, out_folder
 from fairseq_headprune.layout import Head, parse_head, parse_types
 
 
@@ -26,7 +26,7 @@ def add_arguments(parser):
     parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
     parser.add_argument("--data", required=True, help="folder of its binarised data")
     parser.add_argument("--subset", default="valid", help="which data to score (default: valid)")
-    parser.add_argument("--out", required=True, type=path_argument, help="folder for ablation.json and ablation.csv")
+    parser.add_argument("--out", required=True, type=out_folder, help="folder for ablation.json and ablation.csv")
     parser.add_argument("--types", default="all", help="enc-self,dec-self,dec-enc or all (default)")
     parser.add_argument("--kinds", default=",".join(KINDS), help="without (each head off), alone (the "
                         "others of its layer off), layer (a whole layer off); default: all three")

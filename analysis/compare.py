@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis import files, head_table, matching
 from analysis.head_table import HeadTable
-from fairseq_headprune.errors import UserError, path_argument
+from fairseq_headprune.errors import UserError, out_folder
 from fairseq_headprune.layout import ATTENTION_TYPES, flag, parse_types
 
 KINDS = ("positional", "syntactic", "rare")
@@ -26,7 +26,7 @@ def add_arguments(parser):
     parser.add_argument("--attention-weight", type=float, default=0.5, help="weight of attention beside role, 0 to 1")
     parser.add_argument("--least", type=float, default=0.6, help="similarity below which heads stay unmatched")
     parser.add_argument("--same-layer", action="store_true", help="match within a layer only")
-    parser.add_argument("--out", required=True, type=path_argument, help="folder for compare.json, compare.csv and compare.md")
+    parser.add_argument("--out", required=True, type=out_folder, help="folder for compare.json, compare.csv and compare.md")
 
 
 def run(args):

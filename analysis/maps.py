@@ -9,7 +9,7 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 import numpy as np
 
 from analysis import files, head_table
-from fairseq_headprune.errors import UserError, path_argument
+from fairseq_headprune.errors import UserError
 from fairseq_headprune.layout import Head, flag, parse_head, parse_types
 
 SCALE = 255
@@ -118,7 +118,7 @@ def choose(dump, number: int, shortest: int = 8, longest: int = 16) -> List[int]
 def add_arguments(parser):
     """Options of the command."""
     parser.add_argument("dump", help="dump folder")
-    parser.add_argument("--out", required=True, type=path_argument, help="JSON file to write")
+    parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--sentences", default="4", help="ids like 3,17, or one number N for N sentences "
                         "of 8 to 16 tokens; for one id write it with a comma: 17,")
     parser.add_argument("--types", help="enc-self,dec-self,dec-enc; default: all that were dumped")

@@ -5,7 +5,7 @@ from typing import Tuple
 
 from analysis import roles
 from analysis.parses import relation_name
-from fairseq_headprune.errors import UserError, path_argument
+from fairseq_headprune.errors import UserError, out_folder
 from fairseq_headprune.layout import flag, parse_types
 
 
@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("dump", metavar="DUMP", help="directory of the dump")
     parser.add_argument(
-        "--out", metavar="DIR", required=True, type=path_argument,
+        "--out", metavar="DIR", required=True, type=out_folder,
         help="directory for heads.json and its tables"
     )
     trees = parser.add_mutually_exclusive_group()

@@ -1,6 +1,5 @@
 """The one exception for mistakes of the user, and how command lines report it."""
 
-import argparse
 import sys
 
 
@@ -8,18 +7,18 @@ class UserError(ValueError):
     """Bad input. The message is one sentence that names the option or file and what to do."""
 
 
-def path_argument(text: str) -> str:
-    """argparse type of a file or folder to write: refuses the empty text that an unset variable of the
-    shell leaves, and that would mean the current folder."""
-    if not text.strip():
-        raise argparse.ArgumentTypeError("is empty: name a file or folder")
-    return text
-
-
 def exit_with(error: UserError):
     """Print the sentence on standard error and leave with status 2."""
     print(f"error: {error}", file=sys.stderr)
     raise SystemExit(2)
+
+
+def out_folder(text: str) -> str:
+    """argparse type of a folder ``--out``: refuses the empty text that an unset variable of the shell
+    leaves, and that would mean the current folder."""
+    if not text.strip():
+        exit_with(UserError("--out is empty: name a folder, . for the current one"))  # argparse catches ValueError
+    return text
 
 
 def command(main):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from analysis import files, relevance
 from fairseq_headprune.dump import open_dump
-from fairseq_headprune.errors import command, path_argument
+from fairseq_headprune.errors import command, out_folder
 from fairseq_headprune.layout import ATTENTION_TYPES, flag
 
 
@@ -20,7 +20,7 @@ def main(argv=None):
     parser.add_argument("--dump", action="append", default=[], metavar="DIR",
                         help="dump with the relevance of a rule: adds how well two halves of its "
                         "sentences agree (repeatable)")
-    parser.add_argument("--out", required=True, type=lambda text: Path(path_argument(text)),
+    parser.add_argument("--out", required=True, type=lambda text: Path(out_folder(text)),
                         help="folder for the pictures and agreement.json")
     args = parser.parse_args(argv)
     tables = [relevance.read(path) for path in args.tables]

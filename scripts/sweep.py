@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_headprune.errors import UserError, command, path_argument
+from fairseq_headprune.errors import UserError, command, out_folder
 from fairseq_headprune.experiments import pareto, points, run
 from fairseq_headprune.experiments.analyse import Analysis, draw_figures
 from fairseq_headprune.experiments.check import check_sweep
@@ -47,7 +47,7 @@ def parse(argv):
     add = parser.add_argument
     add("baseline", help="converged checkpoint of a Transformer (stock, gated or pruned)")
     add("--data", required=True, help="folder of binarised data")
-    add("--out", required=True, type=lambda text: Path(path_argument(text)), help="folder for the runs, one folder a point; the same "
+    add("--out", required=True, type=lambda text: Path(out_folder(text)), help="folder for the runs, one folder a point; the same "
         "command continues an interrupted sweep")
     add("--results", type=Path, help="also write the points' JSON files and the table here")
     add("--figures", type=Path, help="draw Figures 7 to 10 and Table 2 of --results into this folder")

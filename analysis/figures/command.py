@@ -9,7 +9,7 @@ from typing import Dict, List
 
 from analysis import files
 from analysis.figures import inputs as reading
-from fairseq_headprune.errors import UserError, path_argument
+from fairseq_headprune.errors import UserError, out_folder
 
 PREFIXES = ("fig", "table")
 
@@ -24,7 +24,7 @@ def add_arguments(parser):
                         "points (Figure 8)")
     parser.add_argument("--maps", metavar="FILE", help="attention maps of `analysis maps` (Figure 5)")
     parser.add_argument("--ablation", metavar="FILE", help="ablation.json of `ablate` (Figure 11)")
-    parser.add_argument("--out", required=True, type=path_argument, help="folder for the pictures")
+    parser.add_argument("--out", required=True, type=out_folder, help="folder for the pictures")
     parser.add_argument("--only", metavar="NAMES", help="comma-separated, e.g. fig01,table02")
 
 

@@ -23,7 +23,7 @@ def draw(inputs):
             head, measured = best
             x = j - 0.4 + (i + 0.5) * width
             error = [[measured["accuracy"] - measured["low"]], [measured["high"] - measured["accuracy"]]]
-            axes.bar(x, measured["accuracy"], width * 0.95, yerr=error, color=style.SERIES[i % 7]["color"],
+            axes.bar(x, measured["accuracy"], width * 0.95, yerr=error, color=style.SERIES[i % len(style.SERIES)]["color"],
                      hatch=style.BAR_HATCHES[i % 6], edgecolor="black", linewidth=0.4, alpha=0.85,
                      error_kw=dict(linewidth=0.7, capsize=1.5), label=table.label if j == 0 else None)
             axes.plot([x - width / 2, x + width / 2], [measured["baseline"]] * 2, color="black", linewidth=1.6,

@@ -77,11 +77,9 @@ def looks(names, ways):
     return found
 
 
-def panel(axes, points, test, ways):
-    """BLEU falls to the right."""
-    every = series(points, test)
-    styles = looks(every, ways)
-    for name, values in every.items():
+def panel(axes, points, test, lines, styles):
+    """BLEU falls to the right; ``lines`` are the `series` of these points, ``styles`` their `looks`."""
+    for name, values in lines.items():
         look = styles[name]
         counts = sorted({v[0] for v in values}, reverse=True)
         axes.plot([v[0] for v in values], [v[1] for v in values], label=name, **{**look, "linewidth": 0})
@@ -111,10 +109,10 @@ def panel(axes, points, test, ways):
 def draw(inputs):
     """One panel; a second one for a single test set when some models were scored on that alone."""
     groups = comparable(inputs.sweep("enc"))
-    names = [name for test, points in groups.items() for name in series(points, test)]
-    ways = list(dict.fromkeys(name.partition(", ")[0] for name in names))
+    lines = {test: series(points, test) for test, points in groups.items()}
+    ways = list(dict.fromkeys(name.partition(", ")[0] for found in lines.values() for name in found))
     figure, panels = pyplot.subplots(1, len(groups), figsize=(5.2 * len(groups), 4.2), squeeze=False)
     for axes, (test, points) in zip(panels[0], groups.items()):
-        panel(axes, points, test, ways)
+        panel(axes, points, test, lines[test], looks(lines[test], ways))
     panels[0][0].set_ylabel("BLEU")
     return figure

@@ -49,12 +49,11 @@ def draw(inputs):
                           color=looks[0].text, bbox=dict(facecolor=looks[0].color, edgecolor="none", pad=0.2))
     axes.set_xlim(0, len(columns))
     axes.set_ylim(0, height + 0.5)
-    labels = [str(len(c)) for c in columns]
+    labels, slanted = [str(len(c)) for c in columns], {}
     if len(set(labels)) < len(labels):
         labels = [f"{n}\n{point.name}" for n, point in zip(labels, points)]
-    axes.set_xticks([x + 0.5 for x in range(len(columns))], labels)
-    if any("\n" in label for label in labels):
-        pyplot.setp(axes.get_xticklabels(), rotation=25, ha="right", rotation_mode="anchor", fontsize=6)
+        slanted = dict(rotation=25, ha="right", rotation_mode="anchor", fontsize=6)
+    axes.set_xticks([x + 0.5 for x in range(len(columns))], labels, **slanted)
     axes.set_xlabel("encoder heads retained")
     axes.set_ylabel("heads, ordered by function")
     axes.set_yticks([])

@@ -30,7 +30,7 @@ def draw(inputs):
         pairs = pairs_of_layers(len(points[0].layout[type]))
         for i, pair in enumerate(pairs):
             axes.plot([pruned for pruned, _ in found], [active[i] for _, active in found],
-                      label="layers " + "–".join(map(str, pair)), **style.SERIES[i % 7])
+                      label="layers " + "–".join(map(str, pair)), **style.SERIES[i % len(style.SERIES)])
         axes.set_title(style.TYPES[type]["label"])
         axes.set_xlabel("pruned heads of all types")
         axes.grid(axis="y", linewidth=0.3)

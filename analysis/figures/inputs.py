@@ -55,7 +55,7 @@ class Point:
 
     def against_control(self) -> Optional[Mapping[str, float]]:
         """``difference``, ``low``, ``high`` to the model trained as long without penalty."""
-        return self.compared.get(control_in({"method": self.method, "compared": self.compared}))
+        return self.compared.get(control_in(self.method, self.compared))
 
 
 @dataclass

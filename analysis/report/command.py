@@ -1,7 +1,7 @@
 """``python -m analysis report``: the page."""
 
 from analysis import ablation_table, files, head_table, maps
-from fairseq_headprune.errors import UserError, path_argument
+from fairseq_headprune.errors import UserError
 
 
 def add_arguments(parser):
@@ -10,7 +10,7 @@ def add_arguments(parser):
     parser.add_argument("--ablation", metavar="FILE", help="ablation.json of `ablate`")
     parser.add_argument("--maps", metavar="FILE", help="attention maps of `analysis maps`")
     parser.add_argument("--title", help="title of the page")
-    parser.add_argument("--out", required=True, type=path_argument, metavar="FILE", help="HTML file to write")
+    parser.add_argument("--out", required=True, metavar="FILE", help="HTML file to write")
 
 
 def run(args):

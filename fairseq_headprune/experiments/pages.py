@@ -166,8 +166,8 @@ def paper_table(results: Mapping[str, Result]) -> str:
             max(r["heads_in_all"] - sum(heads), 0), -r["scores"]["together"]["bleu"]))
         cells = [where, "/".join(map(str, heads)), f"{change:+.2f}"]
         if near:
-            cells += [near["name"], "/".join(_heads(near)), pareto.difference(near, control_in(near)),
-                      pareto.difference(near, "baseline")]
+            control = control_in(near["method"], near["compared"])
+            cells += [near["name"], "/".join(_heads(near)), pareto.difference(near, control), pareto.difference(near, "baseline")]
         lines.append(cells + [""] * (7 - len(cells)))
     header = ["paper", "heads", "BLEU lost or won", "ours, no more heads", "heads",
               "to control [95 %]", "to baseline [95 %]"]

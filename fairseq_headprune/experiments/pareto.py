@@ -106,7 +106,7 @@ def rows(results: Sequence[Result]) -> List[Dict[str, Any]]:
         for r in chosen:
             if r["method"] == "baseline" and setting == "enc":
                 continue
-            shown.append({"result": r, "front": r["name"] in best, "control": control_in(r)})
+            shown.append({"result": r, "front": r["name"] in best, "control": control_in(r["method"], r["compared"])})
     order = {"baseline": 0, "enc": 1, "all": 2}
     shown.sort(key=lambda row: (
         order["baseline" if row["result"]["method"] == "baseline" else row["result"]["setting"]],

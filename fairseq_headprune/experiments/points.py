@@ -139,14 +139,10 @@ def make_grid(
     return check_points(points)
 
 
-def control_in(record: Mapping[str, Any]) -> Optional[str]:
+def control_in(method: str, compared: Mapping[str, Any]) -> Optional[str]:
     """Of the models that a finished point is compared with, the name of its control; None without one.
-
-    ``record`` is the point's JSON. A model from scratch has no control: it is compared with the
-    pruned models of the same heads.
-    """
-    others = [name for name in record["compared"] if name != "baseline"]
-    return others[0] if others and record["method"] != "scratch" else None
+    A model from scratch has none: it is compared with the pruned models of the same heads."""
+    return None if method == "scratch" else next((name for name in compared if name != "baseline"), None)
 
 
 def check_points(points: Sequence[Point]) -> List[Point]:

@@ -226,6 +226,7 @@ def test_maps_refuses_what_the_dump_lacks(dump, tmp_path, capsys):
         assert "write ids like 3,17" in refused(capsys, "maps", dump, "--sentences", text, "--out", out)
     assert "no attention to take" in refused(capsys, "maps", dump, "--types", "none", "--out", out)
     assert "is a folder, so name a file" in refused(capsys, "maps", dump, "--out", tmp_path)
+    assert "is a folder, so name a file" in refused(capsys, "maps", dump, "--out", "")
     assert "has no map of it" in refused(capsys, "maps", dump, "--mark", "enc-self:9:0", "--out", out)
     assert not out.exists()
 
