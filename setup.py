@@ -21,7 +21,7 @@ setup(
     license="MIT",
     python_requires=">=3.8",
     packages=find_packages(include=["fairseq_headprune", "fairseq_headprune.*", "analysis", "analysis.*"]),
-    package_data={"analysis.report": ["*.html", "*.css", "*.js"]},
+    package_data={"fairseq_headprune.analysis.report": ["*.html", "*.css", "*.js"]},
     install_requires=[
         f"ve-fairseq==0.12.3; {_wheel}",
         f"fairseq-fixed==0.12.3.1; {_no_wheel}",

@@ -8,22 +8,22 @@ import argparse
 import importlib
 import sys
 
-from fairseq_headprune.errors import command
+from fairseq_headprune.base.errors import command
 
 COMMANDS = {
     "roles": (
-        "analysis.roles_command",
+        "fairseq_headprune.analysis.roles.command",
         "what each head does: confidence, positional, syntactic, rare words",
     ),
-    "compare": ("analysis.compare", "several models side by side, heads matched by what they do"),
-    "ablate": ("analysis.ablate", "switch heads off at test time: differences in loss and BLEU"),
-    "figures": ("analysis.figures", "draw the paper's figures and tables from saved tables"),
+    "compare": ("fairseq_headprune.analysis.matching.command", "several models side by side, heads matched by what they do"),
+    "ablate": ("fairseq_headprune.analysis.ablation.command", "switch heads off at test time: differences in loss and BLEU"),
+    "figures": ("fairseq_headprune.analysis.figures", "draw the paper's figures and tables from saved tables"),
     "maps": (
-        "analysis.maps",
+        "fairseq_headprune.analysis.maps",
         "save attention maps of chosen sentences for Figure 5 and the report",
     ),
-    "page": ("analysis.page_tables", "make the tables of a results page anew from saved tables"),
-    "report": ("analysis.report", "one self-contained page to read in a browser"),
+    "page": ("fairseq_headprune.analysis.page_tables", "make the tables of a results page anew from saved tables"),
+    "report": ("fairseq_headprune.analysis.report", "one self-contained page to read in a browser"),
 }
 """Command -> its module and what it does, in one line."""
 

@@ -5,8 +5,8 @@ from typing import Dict, Iterable, Mapping, Tuple
 
 import numpy as np
 
-from analysis.words import UNKNOWN
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis.words import UNKNOWN
+from fairseq_headprune.base.errors import UserError
 
 
 class Frequencies:

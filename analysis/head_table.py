@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
-from analysis import files
-from analysis.roles import Function
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES, Head
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis.roles.heads import Function
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head
 
 REQUIRED = ("type", "layer", "head", "confidence", "positional", "functions")
 

@@ -8,9 +8,10 @@ from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 import numpy as np
 
-from analysis import files, head_table
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import Head, flag, parse_head, parse_types
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis import head_table
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import Head, flag, parse_head, parse_types
 
 SCALE = 255
 EOS = "</s>"

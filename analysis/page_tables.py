@@ -10,12 +10,15 @@ from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from scipy.stats import spearmanr
 
-from analysis import ablation_table, files, head_table, roles
-from analysis.figures.style import relation_text
-from analysis.head_table import HeadTable
-from fairseq_headprune import marked_tables
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES, Head, flag
+from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis import head_table
+from fairseq_headprune.analysis.roles import heads as roles
+from fairseq_headprune.analysis.figures.style import relation_text
+from fairseq_headprune.analysis.head_table import HeadTable
+from fairseq_headprune.base import marked_tables
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, flag
 
 KINDS = ("positional", "syntactic", "rare")
 Bounds = Tuple[str, str]

@@ -15,7 +15,7 @@ from operator import eq
 from pathlib import Path
 from typing import List, NamedTuple, Sequence
 
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 
 _NUMBERS = [str(number) for number in range(1, 1001)]
 _BLOCK = 1 << 20

@@ -11,12 +11,12 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 import numpy as np
 from scipy.stats import rankdata
 
-from analysis import files
-from analysis.head_table import HeadTable
-from fairseq_headprune import relevance_table as averages
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis.head_table import HeadTable
+from fairseq_headprune.recording import relevance_table as averages
 from fairseq_headprune.dump import Dump
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES, Head, HeadLayout, flag
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout, flag
 
 
 @dataclass(frozen=True)

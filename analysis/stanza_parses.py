@@ -14,8 +14,8 @@ from typing import List, Sequence, Tuple
 import conllu
 from tqdm import tqdm
 
-from analysis.words import EOS, word_texts
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis.words import EOS, word_texts
+from fairseq_headprune.base.errors import UserError
 
 CHUNK = 200
 """Sentences parsed, and written, at a time."""

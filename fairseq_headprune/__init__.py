@@ -4,7 +4,7 @@ Importing the package (what ``--user-dir`` does) repairs what the installed torc
 wrong for us and registers models, criterions and tasks.
 """
 
-from fairseq_headprune.log_setup import unchanged_logging
+from fairseq_headprune.fairseq_adapter.log_setup import unchanged_logging
 
 try:
     with unchanged_logging():
@@ -15,7 +15,7 @@ except Exception as error:  # a fairseq that does not fit this Python fails in m
         "on Python 3.11 and later install ve-fairseq==0.12.3 instead of fairseq 0.12.2"
     ) from error
 
-from fairseq_headprune import compat
+from fairseq_headprune.fairseq_adapter import repairs as compat
 
 compat.apply()
 

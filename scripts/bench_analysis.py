@@ -11,8 +11,8 @@ spread and peak memory, and writes them as JSON.
 import argparse
 import sys
 
-from analysis.benchmark import Bench, run
-from fairseq_headprune.errors import command
+from benchmarks.analysis import Bench, run
+from fairseq_headprune.base.errors import command
 
 
 @command

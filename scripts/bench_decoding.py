@@ -3,8 +3,8 @@
 
 import argparse
 
-from fairseq_headprune.benchmarks import models, report
-from fairseq_headprune.errors import command
+from benchmarks import models, report
+from fairseq_headprune.base.errors import command
 
 
 @command
@@ -20,7 +20,7 @@ def main(argv=None):
     parser.add_argument("--beam", type=int, default=5, help="beam size (default: 5)")
     report.add_common_options(parser)
     args = parser.parse_args(argv)
-    from fairseq_headprune.benchmarks import decoding
+    from benchmarks import decoding
 
     size = models.size_named(args.size)
     with report.run_of("decoding", args) as run:

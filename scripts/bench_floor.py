@@ -5,9 +5,9 @@ would take at the speed of a plain matrix product measured here."""
 import argparse
 import json
 
-from fairseq_headprune.benchmarks import models, report
-from fairseq_headprune.benchmarks.interleave import conditions
-from fairseq_headprune.errors import UserError, command
+from benchmarks import models, report
+from fairseq_headprune.base.timing import conditions
+from fairseq_headprune.base.errors import UserError, command
 
 
 @command
@@ -16,7 +16,7 @@ def main(argv=None):
     parser.add_argument("measured", help="JSON file that bench_decoding.py wrote")
     parser.add_argument("--out", help="JSON file to write (replaced if it exists)")
     args = parser.parse_args(argv)
-    from fairseq_headprune.benchmarks import floor_table
+    from benchmarks import floor_table
 
     try:
         with open(args.measured, encoding="utf-8") as file:

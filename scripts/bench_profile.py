@@ -3,8 +3,8 @@
 
 import argparse
 
-from fairseq_headprune.benchmarks import models, report
-from fairseq_headprune.errors import command
+from benchmarks import models, report
+from fairseq_headprune.base.errors import command
 
 
 @command
@@ -16,7 +16,7 @@ def main(argv=None):
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16], help="sentences at once")
     report.add_common_options(parser)
     args = parser.parse_args(argv)
-    from fairseq_headprune.benchmarks import decoding, profile
+    from benchmarks import decoding, profile
 
     size = models.size_named(args.size)
     with report.run_of("profile", args) as run:

@@ -4,8 +4,8 @@
 import argparse
 import sys
 
-from fairseq_headprune.benchmarks import relevance, report
-from fairseq_headprune.errors import UserError, command
+from benchmarks import relevance, report
+from fairseq_headprune.base.errors import UserError, command
 
 
 def parse(argv):

@@ -3,8 +3,8 @@
 
 import argparse
 
-from fairseq_headprune.benchmarks import models, report
-from fairseq_headprune.errors import command
+from benchmarks import models, report
+from fairseq_headprune.base.errors import command
 
 
 @command
@@ -17,7 +17,7 @@ def main(argv=None):
     parser.add_argument("--dropout", type=float, default=0.1, help="dropout (default: 0.1)")
     report.add_common_options(parser)
     args = parser.parse_args(argv)
-    from fairseq_headprune.benchmarks import training
+    from benchmarks import training
 
     size = models.size_named(args.size)
     with report.run_of("training", args) as run:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import sacrebleu
 
-from fairseq_headprune import comparison
-from fairseq_headprune.errors import UserError, command
-from fairseq_headprune.relevance_table import save_json
+from fairseq_headprune.experiments import comparison
+from fairseq_headprune.base.errors import UserError, command
+from fairseq_headprune.recording.relevance_table import save_json
 
 
 @command

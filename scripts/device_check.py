@@ -3,8 +3,8 @@
 
 import argparse
 
-from fairseq_headprune.benchmarks import models, report
-from fairseq_headprune.errors import command
+from benchmarks import models, report
+from fairseq_headprune.base.errors import command
 
 
 @command
@@ -15,7 +15,7 @@ def main(argv=None):
     parser.add_argument("--benchmarks", help="also time decoding and training at this size")
     report.add_common_options(parser)
     args = parser.parse_args(argv)
-    from fairseq_headprune.benchmarks import device_check
+    from benchmarks import device_check
 
     setting = device_check.Setting(models.size_named(args.size), args.words, args.device)
     with report.run_of("device-check", args) as run:

@@ -4,8 +4,9 @@
 import argparse
 import json
 
-from fairseq_headprune import checkpoints, choose
-from fairseq_headprune.errors import command
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.selection import choose
+from fairseq_headprune.base.errors import command
 
 
 @command

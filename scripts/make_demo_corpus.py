@@ -7,8 +7,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_headprune.demo import corpus  # noqa: E402
-from fairseq_headprune.errors import UserError, command  # noqa: E402
+from demo_language import corpus  # noqa: E402
+from fairseq_headprune.base.errors import UserError, command  # noqa: E402
 
 
 def parser() -> argparse.ArgumentParser:

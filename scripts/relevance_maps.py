@@ -6,10 +6,11 @@ import io
 import sys
 from pathlib import Path
 
-from analysis import files, relevance
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis import relevance
 from fairseq_headprune.dump import open_dump
-from fairseq_headprune.errors import command, out_folder
-from fairseq_headprune.layout import ATTENTION_TYPES, flag
+from fairseq_headprune.base.errors import command, out_folder
+from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
 
 
 @command
@@ -30,7 +31,7 @@ def main(argv=None):
     import matplotlib
 
     matplotlib.use("agg")
-    from analysis.figures import grid, style
+    from fairseq_headprune.analysis.figures import grid, style
 
     # one scale for all, so that a flat map looks flat
     top = max(rows.max() for table in tables for rows in table.shares.values())

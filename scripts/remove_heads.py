@@ -4,10 +4,11 @@
 import argparse
 import os
 
-from fairseq_headprune import checkpoints, choose, removal
-from fairseq_headprune.errors import UserError, command
+from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.selection import choose
+from fairseq_headprune.base.errors import UserError, command
 from fairseq_headprune.models.layout_source import read_layout
-from fairseq_headprune.target import parse_target
+from fairseq_headprune.units.target import parse_target
 
 
 @command

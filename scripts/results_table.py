@@ -5,9 +5,9 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_headprune import marked_tables
-from fairseq_headprune.benchmarks import report
-from fairseq_headprune.errors import command
+from fairseq_headprune.base import marked_tables
+from benchmarks import report
+from fairseq_headprune.base.errors import command
 from fairseq_headprune.experiments import pages, pareto
 
 

@@ -3,8 +3,8 @@
 
 import argparse
 
-from fairseq_headprune.benchmarks import report
-from fairseq_headprune.errors import command
+from benchmarks import report
+from fairseq_headprune.base.errors import command
 
 
 @command

@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from fairseq_headprune.errors import UserError, command, out_folder
+from fairseq_headprune.base.errors import UserError, command, out_folder
 from fairseq_headprune.experiments import pareto, points, run
 from fairseq_headprune.experiments.analyse import Analysis, draw_figures
 from fairseq_headprune.experiments.check import check_sweep

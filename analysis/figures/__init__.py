@@ -6,6 +6,6 @@ function ``draw(inputs)`` that returns a matplotlib figure, a mapping of name en
 missing from the inputs is asked for by raising `Missing` (``inputs.main()`` and the like do).
 """
 
-from analysis.figures.command import add_arguments, run
+from fairseq_headprune.analysis.figures.command import add_arguments, run
 
 __all__ = ["add_arguments", "run"]

@@ -7,9 +7,9 @@ import pkgutil
 from pathlib import Path
 from typing import Dict, List
 
-from analysis import files
-from analysis.figures import inputs as reading
-from fairseq_headprune.errors import UserError, out_folder
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis.figures import inputs as reading
+from fairseq_headprune.base.errors import UserError, out_folder
 
 PREFIXES = ("fig", "table")
 
@@ -30,13 +30,13 @@ def add_arguments(parser):
 
 def names() -> List[str]:
     """The figures there are: every file of this folder called fig... or table..."""
-    package = importlib.import_module("analysis.figures")
+    package = importlib.import_module("fairseq_headprune.analysis.figures")
     return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.name.startswith(PREFIXES))
 
 
 def draw(name: str, inputs) -> Dict[str, object]:
     """File name without ending -> matplotlib figure or Markdown text."""
-    module = importlib.import_module(f"analysis.figures.{name}")
+    module = importlib.import_module(f"fairseq_headprune.analysis.figures.{name}")
     drawn = module.draw(inputs)
     if not isinstance(drawn, dict):
         return {name: drawn}
@@ -46,7 +46,7 @@ def draw(name: str, inputs) -> Dict[str, object]:
 
 def caption(name: str) -> str:
     """First paragraph of the figure's docstring."""
-    module = importlib.import_module(f"analysis.figures.{name}")
+    module = importlib.import_module(f"fairseq_headprune.analysis.figures.{name}")
     return " ".join(module.__doc__.split("\n\n")[0].split())
 
 
@@ -76,7 +76,7 @@ def run(args):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     from matplotlib import pyplot
 
-    from analysis.figures import style
+    from fairseq_headprune.analysis.figures import style
 
     wanted = names()
     if args.only:

@@ -3,7 +3,7 @@
 Figure 1 of the paper. In each layer heads are sorted by their relevance.
 """
 
-from analysis.figures import grid
+from fairseq_headprune.analysis.figures import grid
 
 
 def draw(inputs):

@@ -5,7 +5,7 @@ Figure 2 of the paper: a and b for the second model, c and d for the third, and 
 
 from string import ascii_lowercase
 
-from analysis.figures import grid
+from fairseq_headprune.analysis.figures import grid
 
 
 def draw(inputs):

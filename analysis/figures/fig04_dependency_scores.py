@@ -6,7 +6,7 @@ Figure 4 of the paper; one bar a model.
 import numpy as np
 from matplotlib import pyplot
 
-from analysis.figures import style
+from fairseq_headprune.analysis.figures import style
 
 
 def draw(inputs):

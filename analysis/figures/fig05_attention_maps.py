@@ -7,8 +7,8 @@ Figure 5 of the paper shows the rare-word head; any heads and sentences can be s
 import numpy as np
 from matplotlib import pyplot
 
-from analysis.figures.inputs import Missing
-from fairseq_headprune.layout import flag
+from fairseq_headprune.analysis.figures.inputs import Missing
+from fairseq_headprune.units.layout import flag
 
 PANELS = 6
 

@@ -11,8 +11,8 @@ from statistics import fmean
 
 from matplotlib import pyplot
 
-from analysis.figures import style
-from analysis.figures.inputs import comparable
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.figures.inputs import comparable
 
 GATES = "gates (L0)"
 ONE_SHOT = "one shot"

@@ -7,8 +7,8 @@ when it has more than one.
 from matplotlib import pyplot
 from matplotlib.patches import Rectangle
 
-from analysis.figures import style
-from analysis.figures.inputs import Missing
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.figures.inputs import Missing
 
 ORDER = ("positional", "syntactic", "rare")
 

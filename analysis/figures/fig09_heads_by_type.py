@@ -5,8 +5,8 @@ Figure 9 of the paper.
 
 from matplotlib import pyplot
 
-from analysis.figures import style
-from analysis.figures.inputs import Missing
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.figures.inputs import Missing
 
 
 def rows(points):

@@ -5,8 +5,8 @@ Figure 10 of the paper: decoder self-attention left, decoder-encoder attention r
 
 from matplotlib import pyplot
 
-from analysis.figures import style
-from analysis.figures.inputs import Missing, pairs_of_layers
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.figures.inputs import Missing, pairs_of_layers
 
 
 def rows(points, type):

@@ -7,9 +7,9 @@ color and the marker. The title has Spearman's rank correlation.
 from matplotlib import pyplot
 from scipy.stats import spearmanr
 
-from analysis import ablation_table
-from analysis.figures import style
-from analysis.figures.inputs import Missing
+from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.figures.inputs import Missing
 
 MARKERS = {"positional": "D", "syntactic": "^", "rare": "*", None: "o"}
 

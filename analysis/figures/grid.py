@@ -4,8 +4,8 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.patches import Rectangle
 
-from analysis.figures import style
-from analysis.head_table import HeadTable
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.head_table import HeadTable
 
 CELL = 0.46
 

@@ -4,13 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from analysis import ablation_table, files, head_table
-from analysis import maps as attention_maps
-from analysis.head_table import HeadTable
-from analysis.roles import Function
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis import head_table
+from fairseq_headprune.analysis import maps as attention_maps
+from fairseq_headprune.analysis.head_table import HeadTable
+from fairseq_headprune.analysis.roles.heads import Function
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments.points import control_in
-from fairseq_headprune.layout import Head, HeadLayout
+from fairseq_headprune.units.layout import Head, HeadLayout
 
 
 class Missing(Exception):

@@ -7,7 +7,7 @@ lightness too, so that they stay apart in grey print and for colour-blind reader
 from contextlib import contextmanager
 from typing import NamedTuple, Sequence
 
-from analysis.roles import Function
+from fairseq_headprune.analysis.roles.heads import Function
 
 
 class Look(NamedTuple):
@@ -24,7 +24,7 @@ FUNCTIONS = {
     "syntactic": Look("#33a874", "///", "black", "syntactic"),
     "rare": Look("#fdbf6f", "...", "black", "rare words"),
 }
-"""Kind of `analysis.roles.Function` -> how it is drawn."""
+"""Kind of `fairseq_headprune.analysis.roles.heads.Function` -> how it is drawn."""
 
 NONE = Look("#f2f2f2", "", "#888888", "no function found")
 

@@ -3,8 +3,8 @@
 Table 1 of the paper, for every model given.
 """
 
-from analysis import files
-from analysis.figures import style
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis.figures import style
 
 
 def draw(inputs):

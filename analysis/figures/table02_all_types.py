@@ -4,8 +4,8 @@ Table 2 of the paper; intervals are of paired differences. A control is the whol
 long and in the same way, without the penalty.
 """
 
-from analysis import files
-from analysis.figures.inputs import Missing, comparable
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis.figures.inputs import Missing, comparable
 
 
 def _difference(compared):

@@ -4,6 +4,6 @@
 ``page.html``, ``page.css`` and the ``.js`` files are its parts, joined as they are.
 """
 
-from analysis.report.command import add_arguments, run
+from fairseq_headprune.analysis.report.command import add_arguments, run
 
 __all__ = ["add_arguments", "run"]

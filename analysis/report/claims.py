@@ -7,9 +7,9 @@ alone. Every sentence names what it rests on.
 
 from typing import Any, Dict, List, Mapping, Optional
 
-from analysis.head_table import HeadTable
-from analysis.roles import Function
-from fairseq_headprune.layout import Head, flag
+from fairseq_headprune.analysis.head_table import HeadTable
+from fairseq_headprune.analysis.roles.heads import Function
+from fairseq_headprune.units.layout import Head, flag
 
 OPEN = (
     "Other heads may make up for this one, so a small effect does not show that it is never used.",

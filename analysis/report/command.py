@@ -1,7 +1,9 @@
 """``python -m analysis report``: the page."""
 
-from analysis import ablation_table, files, head_table, maps
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis import head_table, maps
+from fairseq_headprune.base.errors import UserError
 
 
 def add_arguments(parser):
@@ -15,7 +17,7 @@ def add_arguments(parser):
 
 def run(args):
     """Run the command."""
-    from analysis.report.page import build
+    from fairseq_headprune.analysis.report.page import build
 
     table = head_table.read(args.heads)
     ablation = ablation_table.read(args.ablation) if args.ablation else None

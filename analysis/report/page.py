@@ -5,11 +5,12 @@ import json
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from analysis import ablation_table, maps
-from analysis.figures import style
-from analysis.head_table import HeadTable
-from analysis.report.claims import claim
-from fairseq_headprune.layout import flag
+from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.analysis import maps
+from fairseq_headprune.analysis.figures import style
+from fairseq_headprune.analysis.head_table import HeadTable
+from fairseq_headprune.analysis.report.claims import claim
+from fairseq_headprune.units.layout import flag
 
 FOLDER = Path(__file__).resolve().parent
 SCRIPTS = ("page.js", "details.js", "map.js")

@@ -18,10 +18,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 from fairseq.logging import metrics
-from fairseq_headprune import target as head_target
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.gate_report import all_log_a, count_layers, expected_open, head_gates
-from fairseq_headprune.layout import ATTENTION_TYPES
+from fairseq_headprune.units import target as head_target
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.nn.gate_report import all_log_a, count_layers, expected_open, head_gates
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 FORMAT = "fairseq-headprune dump"
 VERSION = 1

@@ -21,8 +21,8 @@ from fairseq_headprune.dump.format import (
     slots,
     tensor_name,
 )
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import HeadLayout, flag
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import HeadLayout, flag
 
 logger = logging.getLogger(__name__)
 

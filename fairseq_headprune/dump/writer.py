@@ -26,8 +26,8 @@ from fairseq_headprune.dump.format import (
     tensor_name,
 )
 from fairseq_headprune.dump.reader import open_dump
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import HeadLayout
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 from fairseq_headprune.experiments import commands
-from fairseq_headprune.experiments.steps import Steps, read_json, shown
+from fairseq_headprune.base.steps import Steps, read_json, shown
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens:
     """Make FOLDER/dump and FOLDER/roles, or what is missing of them; returns the functions."""
     dump, out = steps.folder / "dump", steps.folder / "roles"
     steps.command("dump", dump_command(model, data, analysis.subset, max_tokens, dump))
-    steps.command("roles", roles_command(dump, out, analysis.roles_options))
+    steps.command("roles", roles_command(dump, out, fairseq_headprune.analysis.roles.options))
     return functions(read_json(out / "heads.json"))
 
 

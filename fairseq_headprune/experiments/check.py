@@ -5,11 +5,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from fairseq_headprune import checkpoints, importance
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.selection import importance
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
-from fairseq_headprune.experiments.scoring import read_lines, sentences_in
+from fairseq_headprune.translation.scoring import read_lines, sentences_in
 
 MAY_BE_ZERO = ("scratch_warmup", "l0_warmup_updates", "label_smoothing")
 

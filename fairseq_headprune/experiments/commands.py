@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Tuple
 
-from fairseq_headprune import checkpoints
+from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.points import SETTINGS, Point
 from fairseq_headprune.models.config import StockTransformerOptions
 

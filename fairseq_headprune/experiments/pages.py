@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, Dict, List, Mapping, Sequence
 
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments import pareto
 from fairseq_headprune.experiments.points import control_in
 

@@ -5,7 +5,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 from fairseq_headprune.experiments import scoring
 from fairseq_headprune.experiments.points import control_in
-from fairseq_headprune.experiments.steps import read_json, write_json
+from fairseq_headprune.base.steps import read_json, write_json
 
 Result = Dict[str, Any]
 

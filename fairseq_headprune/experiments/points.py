@@ -4,8 +4,8 @@ import re
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.target import parse_target
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.target import parse_target
 
 SETTINGS = {
     "enc": {"gate_types": "enc-self", "freeze": "decoder"},

@@ -10,11 +10,12 @@ import re
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional
 
-from fairseq_headprune import checkpoints, choose, removal
+from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.selection import choose
 from fairseq_headprune.experiments import scoring
 from fairseq_headprune.experiments.points import Point
-from fairseq_headprune.experiments.steps import read_json
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.base.steps import read_json
+from fairseq_headprune.units.layout import HeadLayout
 
 FORMAT = 1
 

@@ -7,16 +7,17 @@ from pathlib import Path
 from queue import Queue
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from fairseq_headprune import checkpoints, choose, removal
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.selection import choose
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments import commands, results, scoring
 from fairseq_headprune.experiments.analyse import Analysis, analyse
 from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
-from fairseq_headprune.experiments.steps import Steps, read_json, write_json
-from fairseq_headprune.layout import HeadLayout
-from fairseq_headprune.target import parse_target
+from fairseq_headprune.base.steps import Steps, read_json, write_json
+from fairseq_headprune.units.layout import HeadLayout
+from fairseq_headprune.units.target import parse_target
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,7 @@ def remove(steps: Steps, name: str, source: Path, output: Path, target: str = ""
 
 def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) -> HeadLayout:
     """Heads of the baseline by another criterion; scores are kept for all points in OUT/importance."""
-    from fairseq_headprune import importance
+    from fairseq_headprune.selection import importance
 
     scores = importance.cached_scores(
         point.criterion, sweep.baseline, sweep.data, sweep.out / "importance", seed=point.seed

@@ -6,7 +6,7 @@ from typing import Dict, Iterable, Mapping, Optional
 import torch
 from torch import Tensor
 
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 
 
 def normalise(relevance: Tensor) -> Tensor:

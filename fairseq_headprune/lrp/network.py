@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_headprune.projections import projections
+from fairseq_headprune.nn.projections import projections
 
 
 @dataclass(frozen=True)

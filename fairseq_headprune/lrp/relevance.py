@@ -8,8 +8,8 @@ from typing import Dict, Iterator, Mapping, Optional, Union
 import torch
 from torch import Tensor, nn
 
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp.alpha_beta import AlphaBeta
 from fairseq_headprune.lrp.epsilon import Epsilon
 from fairseq_headprune.lrp.chunks import Chunk, chunks

@@ -8,7 +8,7 @@ from fairseq.modules.transformer_layer import (
 )
 from torch import nn
 
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 
 _FORWARD = {
     TransformerEncoderBase: ("forward", "forward_scriptable", "forward_embedding"),

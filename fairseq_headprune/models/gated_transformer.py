@@ -18,8 +18,9 @@ from fairseq.modules.transformer_layer import (
     TransformerDecoderLayerBase,
     TransformerEncoderLayerBase,
 )
-from fairseq_headprune import decoder_step, freezing
-from fairseq_headprune.inference_layout import by_columns, store_by_columns
+from fairseq_headprune.nn import decoder_step
+from fairseq_headprune.models import freezing
+from fairseq_headprune.nn.weight_storage import by_columns, store_by_columns
 from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
 from fairseq_headprune.models.layout_source import embed_layout, find_layout
 from fairseq_headprune.models.plan import make_plan

@@ -3,8 +3,8 @@
 import os
 from typing import Optional
 
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import HeadLayout
 
 
 def read_layout(value: str, option: str = "--head-layout") -> HeadLayout:
@@ -20,7 +20,7 @@ def read_layout(value: str, option: str = "--head-layout") -> HeadLayout:
     if os.path.isdir(value):
         raise UserError(f"{option} {value} is a folder: name a JSON file or a checkpoint in it")
     if value.endswith(".pt"):
-        from fairseq_headprune.checkpoints import checkpoint_layout, load_checkpoint
+        from fairseq_headprune.checkpoints.reading import checkpoint_layout, load_checkpoint
 
         return checkpoint_layout(load_checkpoint(value))
     return HeadLayout.load(value)
@@ -39,7 +39,7 @@ def find_layout(cfg) -> Optional[HeadLayout]:
     path = start.get("finetune_from_model", None) if start is not None else None
     if not path or not os.path.exists(path):
         return None
-    from fairseq_headprune.checkpoints import load_checkpoint, stored_layout
+    from fairseq_headprune.checkpoints.reading import load_checkpoint, stored_layout
 
     return stored_layout(load_checkpoint(path))
 

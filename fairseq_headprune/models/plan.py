@@ -3,11 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Dict, Optional, Tuple
 
-from fairseq_headprune.attention import HeadAttention
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.gates import HeadGates, check_options
-from fairseq_headprune.layout import HeadLayout, parse_types
-from fairseq_headprune.target import check_target, parse_target
+from fairseq_headprune.nn.attention import HeadAttention
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.gates import HeadGates, check_options
+from fairseq_headprune.units.layout import HeadLayout, parse_types
+from fairseq_headprune.units.target import check_target, parse_target
 
 
 @dataclass

@@ -16,13 +16,13 @@ import numpy as np
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_headprune.checkpoints import plain
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.generator import RecordingGenerator
-from fairseq_headprune.interactive_lines import FollowedByLines, NumberedLines
+from fairseq_headprune.checkpoints.reading import plain
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.recording.generator import RecordingGenerator
+from fairseq_headprune.fairseq_adapter.interactive_lines import FollowedByLines, NumberedLines
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
-from fairseq_headprune.record_options import STARTS, RecordOptions, check_input
-from fairseq_headprune.run_record import RunRecord, model_identity, say
+from fairseq_headprune.recording.options import STARTS, RecordOptions, check_input
+from fairseq_headprune.recording.run import RunRecord, model_identity, say
 
 
 @dataclass

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from analysis import ablation_table, head_table, sentence_loss
+from fairseq_headprune.analysis.ablation import table as ablation_table, sentence_loss
+from fairseq_headprune.analysis import head_table
 from analysis.__main__ import main
-from analysis.sentence_loss import Scorer
-from fairseq_headprune.layout import Head
+from fairseq_headprune.analysis.ablation.sentence_loss import Scorer
+from fairseq_headprune.units.layout import Head
 from tests.helpers.analysis_tables import ablation, sweep, write_points
 from tests.helpers.dumps import random_attention, write_dump
 from tests.helpers.heads_json import heads_json, write_heads_json
@@ -45,7 +46,7 @@ def ids_batch(number, seed):
 def ablate(tmp_path, monkeypatch):
     """The command on a small model with random weights and twelve sentences, without reading files."""
     symbols = Namespace(target_dictionary=dictionary(12))
-    monkeypatch.setattr("fairseq_headprune.checkpoints.load_model", lambda *_: (small_transformer(), None, symbols))
+    monkeypatch.setattr("fairseq_headprune.checkpoints.reading.load_model", lambda *_: (small_transformer(), None, symbols))
     monkeypatch.setattr(sentence_loss, "load_batches", lambda *a: [ids_batch(a[4] or 12, seed=3)])
     (tmp_path / "model.pt").write_bytes(b"weights")
 
@@ -201,7 +202,7 @@ def dump(tmp_path):
 
 
 def test_maps_of_chosen_sentences_go_into_figure_and_page(dump, tmp_path, capsys):
-    from analysis import maps
+    from fairseq_headprune.analysis import maps
     from fairseq_headprune.dump import open_dump
 
     out, heads = tmp_path / "maps.json", write_heads_json(tmp_path / "roles")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from fairseq_headprune import checkpoints, removal
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers import command_lines
 from tests.helpers.command_lines import USER_DIR
 

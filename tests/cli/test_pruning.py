@@ -15,9 +15,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import progress_bar
 from fairseq_cli import validate as validate_cli
 
-from fairseq_headprune import checkpoints
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import HeadLayout
 from tests.conftest import ROOT
 from tests.helpers import command_lines
 from tests.helpers.command_lines import TINY, USER_DIR

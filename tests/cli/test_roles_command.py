@@ -8,9 +8,10 @@ import socket
 import numpy as np
 import pytest
 
-from analysis import roles_command, stanza_parses, stream
+from fairseq_headprune.analysis.roles import command as roles_command, stream
+from fairseq_headprune.analysis import stanza_parses
 from analysis.__main__ import COMMANDS, main
-from analysis.progress import Checkpoint
+from fairseq_headprune.base.progress import Checkpoint
 from tests.helpers.dumps import conllu_text, pointing, random_attention, write_dump
 
 TREE = [

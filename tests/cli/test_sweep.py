@@ -7,7 +7,7 @@ import pytest
 
 from analysis.__main__ import main as analysis_main
 from fairseq_headprune.experiments import commands, pareto, steps
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.units.layout import HeadLayout
 from tests.conftest import ROOT
 from tests.helpers import command_lines
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_headprune.checkpoints import load_model
+from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.dump import open_dump
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 from tests.helpers.command_lines import USER_DIR, generate, interactive, tiny_model
 
 ROOT = str(Path(__file__).resolve().parents[2])
@@ -295,7 +295,7 @@ def test_removed_heads(tiny, tmp_path):
 
 
 def test_an_interrupted_run_goes_on(tiny, tmp_path, monkeypatch, capsys):
-    from fairseq_headprune import run_record
+    from fairseq_headprune.recording import run as run_record
 
     args = [*arguments(tiny), *OURS, "--head-relevance", "z-plus"]
     whole = ["--dump-attention", tmp_path / "whole", "--relevance-table", tmp_path / "whole.json"]

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis import files, maps
-from fairseq_headprune.layout import ATTENTION_TYPES
+from fairseq_headprune.base import files
+from fairseq_headprune.analysis import maps
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 NASTY = ["<b>two</b>", "&amp;", "</script><script>document.title='owned'</script>", "$x$", "@@DATA@@", "ru@@", "n", "</s>"]
 """Tokens that try to become something else in HTML, in a formula and in a template."""

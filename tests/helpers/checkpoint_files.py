@@ -6,7 +6,7 @@ import torch
 from omegaconf import OmegaConf
 
 from fairseq.dataclass.configs import FairseqConfig
-from fairseq_headprune.checkpoints import plain
+from fairseq_headprune.checkpoints.reading import plain
 
 
 def configuration(model_options, arch):
@@ -49,7 +49,7 @@ def write(model, path, arch):
 def load(path, words=12):
     """The model of a checkpoint written above or by removal, rebuilt from the file alone."""
     from fairseq import models
-    from fairseq_headprune import checkpoints
+    from fairseq_headprune.checkpoints import reading as checkpoints
     from tests.helpers.our_models import task
 
     state = torch.load(path, weights_only=True)

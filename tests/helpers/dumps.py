@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_headprune.dump import DumpWriter, make_manifest
-from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 EOS = "</s>"
 

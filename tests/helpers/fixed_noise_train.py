@@ -3,7 +3,7 @@
 import torch
 
 import fairseq_headprune  # noqa: F401
-from fairseq_headprune.gates import HeadGates
+from fairseq_headprune.units.gates import HeadGates
 
 original = HeadGates.__init__
 

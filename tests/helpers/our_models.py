@@ -58,7 +58,7 @@ def stock(seed: int = 1, words: int = 12, **options):
 
 def set_log_a(model, chosen, low: float = -5.0, high: float = 5.0) -> None:
     """Open the gates of the heads in ``chosen`` (a HeadLayout) and close the others."""
-    from fairseq_headprune.projections import attention_modules
+    from fairseq_headprune.nn.projections import attention_modules
 
     for key, modules in attention_modules(model).items():
         for layer, module in enumerate(modules):

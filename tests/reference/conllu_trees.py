@@ -6,7 +6,7 @@ import conllu
 
 
 def read(path):
-    """List of sentences: (surface, place, heads, labels), as analysis.parses.Parse has them."""
+    """List of sentences: (surface, place, heads, labels), as fairseq_headprune.analysis.parses.Parse has them."""
     opener = gzip.open if str(path).endswith(".gz") else open
     with opener(path, "rt", encoding="utf-8") as file:
         return [sentence(tokens) for tokens in conllu.parse_incr(file)]

@@ -4,7 +4,7 @@ The product translates phrase structures. This walks heads and relations instead
 so that the two agree only if the trees are right.
 """
 
-from fairseq_headprune.demo.lexicon import Lexicon
+from demo_language.lexicon import Lexicon
 
 OPEN_CLASSES = ("NOUN", "PROPN", "VERB", "ADJ", "ADV")
 NUMBERS = {"Sing": 1, "Plur": 2}

@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from fairseq_headprune.projections import projections
+from fairseq_headprune.nn.projections import projections
 
 E21, E19 = 1e-5, 1e-7
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from analysis import frequencies
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis import frequencies
+from fairseq_headprune.base.errors import UserError
 
 
 def test_fairseq_dictionary(tmp_path):

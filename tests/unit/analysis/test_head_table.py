@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from analysis import head_table
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis import head_table
+from fairseq_headprune.base.errors import UserError
 from tests.helpers.heads_json import heads_json
 
 

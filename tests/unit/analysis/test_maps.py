@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis import maps
-from fairseq_headprune.layout import Head
+from fairseq_headprune.analysis import maps
+from fairseq_headprune.units.layout import Head
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from analysis.merging import Cuts, merge_words, to_float
+from fairseq_headprune.analysis.merging import Cuts, merge_words, to_float
 from tests.reference import head_roles
 
 # Few different weights, so that ties and rows of zeros are common.

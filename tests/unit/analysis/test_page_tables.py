@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from analysis import page_tables
+from fairseq_headprune.analysis import page_tables
 from analysis.__main__ import main
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 from tests.conftest import ROOT
 from tests.helpers.analysis_tables import ablation
 from tests.helpers.heads_json import heads_json, write_heads_json

@@ -4,9 +4,9 @@ import gzip
 
 import pytest
 
-from analysis import parses
-from analysis.parses import ConlluFile, Parse, parse_block, relation_name
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.analysis import parses
+from fairseq_headprune.analysis.parses import ConlluFile, Parse, parse_block, relation_name
+from fairseq_headprune.base.errors import UserError
 from tests.helpers.dumps import conllu_text
 from tests.reference import conllu_trees
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from analysis import relevance
+from fairseq_headprune.analysis import relevance
 from fairseq_headprune.dump import DumpWriter, make_manifest, open_dump
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES, HeadLayout
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 LAYOUT = HeadLayout(
     enc_self=((0, 1, 2), (1, 2)), dec_self=((0, 1, 2), ()), dec_enc=((0, 2), (0, 1, 2))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.words import Misfit, align, word_texts, words
+from fairseq_headprune.analysis.words import Misfit, align, word_texts, words
 from tests.reference import head_roles
 
 TABLE = [

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_headprune.benchmarks import decoding, floor, interleave, models, profile, report, training
-from fairseq_headprune.benchmarks.models import SIZES, Size
-from fairseq_headprune.errors import UserError
+from benchmarks import decoding, floor, interleave, models, profile, report, training
+from benchmarks.models import SIZES, Size
+from fairseq_headprune.base.errors import UserError
 
 TOY = SIZES["toy"]
 

@@ -1,7 +1,7 @@
 """Every check of a GPU, run with the CPU in its place."""
 
-from fairseq_headprune.benchmarks import device_check
-from fairseq_headprune.benchmarks.models import SIZES
+from benchmarks import device_check
+from benchmarks.models import SIZES
 
 SETTING = device_check.Setting(SIZES["toy"], 40, "cpu")
 

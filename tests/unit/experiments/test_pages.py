@@ -2,10 +2,10 @@
 
 import pytest
 
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments import pages, results
 from fairseq_headprune.experiments.points import Point
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.units.layout import HeadLayout
 
 LAYOUT = HeadLayout.full(1, 2, 1, 2)
 

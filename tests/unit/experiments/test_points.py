@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments import points
 from fairseq_headprune.experiments.points import Point, check_points, make_grid, select
 

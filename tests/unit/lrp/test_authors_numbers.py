@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from fairseq_headprune.layout import ATTENTION_TYPES
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp import head_relevance
 from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network

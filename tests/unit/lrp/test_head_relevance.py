@@ -5,8 +5,8 @@ import logging
 
 import pytest
 import torch
-from fairseq_headprune.errors import UserError
-from fairseq_headprune.layout import ATTENTION_TYPES
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp import RULES, head_relevance, normalise
 from fairseq_headprune.lrp.epsilon import Epsilon
 from hypothesis import given, settings

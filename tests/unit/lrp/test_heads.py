@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.lrp import Average, average, head_relevance, normalise
 from hypothesis import given
 from hypothesis import strategies as st

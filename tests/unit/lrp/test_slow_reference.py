@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from fairseq_headprune.layout import HeadLayout
+from fairseq_headprune.units.layout import HeadLayout
 from fairseq_headprune.lrp import head_relevance
 from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from fairseq_headprune.errors import UserError
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.lrp.support import check_model
 from tests.helpers.our_models import gated
 from tests.helpers.small_models import small_transformer

@@ -1,0 +1,1 @@
+"""Heads switched off at test time."""

@@ -1,0 +1,94 @@
+"""The loss of a model sentence by sentence, computed so that many variants of it are cheap."""
+
+from typing import Dict, Iterable, List, NamedTuple, Optional
+
+import numpy as np
+import torch
+from fairseq import utils
+from torch import Tensor, nn
+
+from fairseq_headprune.analysis.ablation.heads_off import heads_off
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import Head
+
+
+class Losses(NamedTuple):
+    """Per sentence, in the order of the data set."""
+
+    nats: np.ndarray
+    """Sum of -log p over the target tokens, EOS counted. float64 ``[sentences]``"""
+    tokens: np.ndarray
+    """Target tokens, EOS counted. int64 ``[sentences]``"""
+
+    def mean(self) -> float:
+        """Cross-entropy in nats per target token, without label smoothing."""
+        return float(self.nats.sum() / self.tokens.sum())
+
+
+def load_batches(task, model, subset: str, max_tokens: int, sentences: Optional[int] = None) -> List[Dict]:
+    """Batches of a subset of the task's data, every sentence in exactly one of them.
+
+    ``sentences``: take only so many from the start. UserError for a subset that is not there or has
+    a sentence that the model cannot take.
+    """
+    try:
+        task.load_dataset(subset)
+    except FileNotFoundError as error:
+        raise UserError(f"--subset {subset}: {error}") from None
+    data = task.dataset(subset)
+    indices = np.arange(len(data) if sentences is None else min(sentences, len(data)))
+    limit = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+    indices = indices[np.argsort(data.src_sizes[indices], kind="stable")]
+    kept, overlong = data.filter_indices_by_size(indices, limit)
+    if len(overlong):
+        raise UserError(f"--subset {subset}: sentence {overlong[0]} is longer than the model takes {limit}")
+    groups = data.batch_by_size(kept, max_tokens=max_tokens, required_batch_size_multiple=1)
+    return [data.collater([data[int(i)] for i in group]) for group in groups]
+
+
+class Scorer:
+    """Scores variants of one model on the same batches.
+
+    What the encoder makes of them is kept (sentences x source tokens x width numbers), since two
+    thirds of all heads are in the decoder and leave it unchanged.
+    """
+
+    def __init__(self, model: nn.Module, batches: List[Dict], pad: int):
+        self.model = model.eval()
+        self.batches = batches
+        self.pad = pad
+        self.sentences = sum(len(batch["id"]) for batch in batches)
+        ids = np.concatenate([batch["id"].numpy() for batch in batches])
+        self._order = np.argsort(ids, kind="stable")
+        with torch.no_grad():
+            self._encoded = [self._encode(batch) for batch in batches]
+
+    def _encode(self, batch):
+        net = batch["net_input"]
+        return self.model.encoder(net["src_tokens"], src_lengths=net["src_lengths"])
+
+    @torch.no_grad()
+    def losses(self, off: Iterable[Head] = ()) -> Losses:
+        """Losses of the model without the heads ``off``."""
+        off = list(off)
+        encoder_changes = any(head.type == "enc_self" for head in off)
+        nats, tokens = [], []
+        with heads_off(self.model, off):
+            for batch, encoded in zip(self.batches, self._encoded):
+                if encoder_changes:
+                    encoded = self._encode(batch)
+                target = batch["target"]
+                output = self.model.decoder(
+                    batch["net_input"]["prev_output_tokens"],
+                    encoder_out=encoded,
+                    src_lengths=batch["net_input"]["src_lengths"],
+                )
+                real = target != self.pad
+                nats.append((self._nats(output, target, batch) * real).sum(1))
+                tokens.append(real.sum(1))
+        nats, tokens = torch.cat(nats).numpy(), torch.cat(tokens).numpy()
+        return Losses(nats[self._order].astype(np.float64), tokens[self._order])
+
+    def _nats(self, output, target, batch) -> Tensor:
+        log_p = self.model.get_normalized_probs(output, log_probs=True, sample=batch)
+        return -log_p.gather(2, target.unsqueeze(2)).squeeze(2).double()

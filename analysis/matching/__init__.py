@@ -1,0 +1,1 @@
+"""Heads of several models matched by what they do."""

@@ -1,0 +1,271 @@
+"""From tallies to heads.json and its tables. README.md describes every key."""
+
+import csv
+import io
+import json
+import math
+from typing import Dict, List, Mapping, Optional
+
+import numpy as np
+
+from fairseq_headprune.base.intervals import GROUPS, Bootstrap
+from fairseq_headprune.analysis.roles.heads import (
+    DIRECTIONS,
+    Thresholds,
+    functions,
+    is_rare,
+    is_syntactic,
+    most_frequent,
+)
+from fairseq_headprune.analysis.roles.tallies import FAR, NEAR
+
+
+def build(dump, analysis, limits: Thresholds, resamples: int, level: float, seed: int) -> Dict:
+    """``{"relations": ..., "heads": [...]}`` of a finished pass."""
+    groups = min(GROUPS, max(1, analysis.counts["sentences"]))
+    draws = Bootstrap(groups, resamples, level, seed)
+    relations = _relations(analysis, draws, groups)
+    heads: List[Dict] = []
+    for type in analysis.types:
+        if dump.head_index[type]:
+            heads.extend(_heads_of_type(dump, analysis, type, relations, limits, draws, groups))
+    return {"relations": relations, "heads": heads}
+
+
+def _number(value) -> Optional[float]:
+    """A plain float, None for NaN."""
+    value = float(value)
+    return None if math.isnan(value) else round(value, 6)
+
+
+def _share(draws, sums, counts, suffix="", name="value") -> List[Dict]:
+    """One ``{name, n, low, high}`` per column of ``sums`` ``[groups, columns]``."""
+    counts = np.broadcast_to(counts if counts.ndim == 2 else counts[:, None], sums.shape)
+    total, size = sums.sum(axis=0, dtype=np.float64), counts.sum(axis=0)
+    low, high = draws.interval(sums, counts)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        value = np.where(size > 0, total / size, np.nan)
+    return [
+        {
+            name + suffix: _number(value[i]),
+            "n" + suffix: int(round(size[i])),
+            "low" + suffix: _number(low[i]),
+            "high" + suffix: _number(high[i]),
+        }
+        for i in range(sums.shape[1])
+    ]
+
+
+def _named(share: Mapping, name: str) -> Dict:
+    """``{"value", "n", "low", "high"}`` -> ``{name, name_n, name_low, name_high}``."""
+    return {name if key == "value" else f"{name}_{key}": value for key, value in share.items()}
+
+
+NOTHING = {"value": None, "n": 0, "low": None, "high": None}
+
+
+def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> List[Dict]:
+    tally = analysis.by_type[type]
+    index = dump.head_index[type]
+    queries = tally.queries[:groups]
+    confidence = _share(draws, tally.confidence[:groups], queries)
+    relevance = [NOTHING] * len(index)
+    if type in analysis.with_relevance:
+        relevance = _share(draws, tally.relevance[:groups], tally.steps[:groups])
+    positional = _positional(tally, draws, groups)
+    syntactic = rare = [None] * len(index)
+    if type == "enc_self" and relations is not None:
+        syntactic = _syntactic(analysis, relations, limits, draws, groups)
+    if type == "enc_self" and analysis.rare is not None:
+        rare = _rare(analysis.rare, limits, draws, groups)
+    rows = max(1.0, queries.sum())
+    records = []
+    for i, (layer, head) in enumerate(index):
+        record = {"type": type, "layer": layer, "head": head}
+        record.update(_named(relevance[i], "relevance"))
+        record.update(_named(confidence[i], "confidence"))
+        record["max_weight"] = record["confidence"]
+        record["ties"] = _number(tally.shared[i] / rows)
+        record["blank"] = _number(tally.blank[i] / rows)
+        record["positional"] = positional[i]
+        record["syntactic"] = syntactic[i]
+        record["rare"] = rare[i]
+        record["functions"] = functions(record, limits)
+        records.append(record)
+    return records
+
+
+def _positional(tally, draws, groups) -> List[Dict]:
+    all_votes, all_chances = tally.all_votes(), tally.all_chances()
+    heads = np.arange(len(all_votes))
+    best = [
+        most_frequent({int(i) - FAR: votes[i] for i in np.flatnonzero(votes)})
+        for votes in all_votes
+    ]
+    # Heads without any vote, and positions too far away for an interval, look at 0 for a start.
+    near = [offset is not None and abs(offset) <= NEAR for offset, _ in best]
+    column = np.array([offset + NEAR if ok else NEAR for (offset, _), ok in zip(best, near)])
+    sums = tally.votes[:groups][:, heads, column]
+    shares = _share(draws, sums, tally.queries[:groups], name="share")
+    possible = _share(draws, sums, tally.chances[:groups][:, column], "_possible", name="share")
+    result = []
+    for (offset, votes), ok, entry, of_possible in zip(best, near, shares, possible):
+        entry.update(of_possible)
+        if not ok:
+            n, chances = entry["n"], 0 if offset is None else int(all_chances[offset + FAR])
+            entry = dict.fromkeys(entry)
+            entry.update(n=n, n_possible=chances)
+            if offset is not None:
+                entry.update(share=_number(votes / n), share_possible=_number(votes / chances))
+        result.append({"offset": offset, **entry})
+    return result
+
+
+def _relations(analysis, draws, groups) -> Optional[Dict]:
+    if analysis.syntax is None:
+        return None
+    _, asked, near = analysis.syntax.by_group()
+    all_pairs = analysis.syntax.all()
+    result: Dict = {}
+    for number, relation in enumerate(analysis.relations):
+        result[relation] = {}
+        for side, direction in enumerate(DIRECTIONS):
+            slot = 2 * number + side
+            counts = all_pairs[slot]
+            histogram = {int(i) - FAR: int(counts[i]) for i in np.flatnonzero(counts)}
+            offset, best = most_frequent(histogram)
+            n = int(asked[:, slot].sum())
+            entry = {
+                "n": n,
+                "pairs": int(counts.sum()),
+                "sentences": int(analysis.syntax.sentences[slot]),
+                "baseline": _number(best / n) if n else None,
+                "baseline_offset": offset,
+                "baseline_low": None,
+                "baseline_high": None,
+            }
+            if offset is not None and abs(offset) <= NEAR:
+                hits = near[:groups, slot, offset + NEAR][:, None]
+                (share,) = _share(draws, hits, asked[:groups, slot])
+                entry.update(baseline_low=share["low"], baseline_high=share["high"])
+            entry["histogram"] = {f"{key}": histogram[key] for key in sorted(histogram)}
+            result[relation][direction] = entry
+    return result
+
+
+def _syntactic(analysis, relations, limits, draws, groups) -> List[Dict]:
+    hits, asked, near = (array[:groups] for array in analysis.syntax.by_group())
+    result: List[Dict] = [{} for _ in range(hits.shape[2])]
+    for number, relation in enumerate(analysis.relations):
+        for side, direction in enumerate(DIRECTIONS):
+            slot = 2 * number + side
+            entry = relations[relation][direction]
+            baseline, offset = entry["baseline"], entry["baseline_offset"]
+            shares = _share(draws, hits[:, slot], asked[:, slot], name="accuracy")
+            gains = [NOTHING] * len(shares)
+            if offset is not None and abs(offset) <= NEAR:
+                gain = hits[:, slot] - near[:, slot, offset + NEAR][:, None]
+                gains = _share(draws, gain, asked[:, slot])
+            for head, share in enumerate(shares):
+                accuracy = share["accuracy"]
+                known = accuracy is not None and baseline is not None
+                result[head].setdefault(relation, {})[direction] = {
+                    **share,
+                    "baseline": baseline,
+                    "baseline_offset": offset,
+                    "gain": _number(accuracy - baseline) if known else None,
+                    "gain_low": gains[head]["low"],
+                    "gain_high": gains[head]["high"],
+                    "syntactic": is_syntactic(accuracy, baseline, limits),
+                }
+    return result
+
+
+def _rare(tally, limits, draws, groups) -> List[Dict]:
+    hits = tally.hits[:, :groups]
+    queries = tally.queries[:groups]
+    rows = queries.sum()
+    chances = [_number(c / rows) if rows else None for c in tally.chance.sum(axis=1)]
+    result: List[Dict] = [{"n": int(rows)} for _ in range(hits.shape[2])]
+    for kind, name in enumerate(("rarest", "two_rarest")):
+        for head, share in enumerate(_share(draws, hits[kind], queries)):
+            entry = _named(share, name)
+            del entry[f"{name}_n"]
+            result[head].update(entry, **{f"{name}_chance": chances[kind]})
+    for entry in result:
+        entry["rare"] = is_rare(entry["two_rarest"], entry["two_rarest_chance"], limits)
+    return result
+
+
+# -- as files ---------------------------------------------------------------------------
+
+
+def to_json(content: Mapping) -> str:
+    """The text of heads.json: indented, with short lists and records of numbers on one line."""
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def flat(record: Mapping) -> Dict:
+    """A record of ``heads`` as one row: nested keys joined by ``_``, functions by ``; ``."""
+    row: Dict = {}
+
+    def put(prefix, value):
+        if isinstance(value, Mapping):
+            for key, inside in value.items():
+                put(f"{prefix}_{key}" if prefix else key, inside)
+        else:
+            row[prefix] = "; ".join(value) if isinstance(value, list) else value
+
+    put("", {key: value for key, value in record.items() if value is not None})
+    return row
+
+
+def to_csv(rows: List[Mapping]) -> str:
+    """CSV text of rows that need not have the same keys; the first row's order leads."""
+    names: Dict[str, None] = {}
+    for row in rows:
+        names.update(dict.fromkeys(row))
+    if "functions" in names:
+        names.pop("functions")
+        names["functions"] = None
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def tables(content: Mapping) -> Dict[str, str]:
+    """The tables beside heads.json, file name -> text: heads.csv (a row per head), relations.csv
+    (Figure 3: a row per relation, direction and relative position) and syntactic.csv (Table 1 and
+    Figure 4: a row per head, relation and direction)."""
+    made = {"heads.csv": to_csv([flat(record) for record in content["heads"]])}
+    if content["relations"] is None:
+        return made
+    positions, scores = [], []
+    for relation, directions in content["relations"].items():
+        for direction, entry in directions.items():
+            for offset, count in entry["histogram"].items():
+                positions.append(
+                    {
+                        "relation": relation,
+                        "direction": direction,
+                        "offset": int(offset),
+                        "pairs": count,
+                        "share": round(count / entry["pairs"], 6),
+                    }
+                )
+    for record in content["heads"]:
+        for relation, directions in (record["syntactic"] or {}).items():
+            for direction, measured in directions.items():
+                scores.append(
+                    {
+                        "relation": relation,
+                        "direction": direction,
+                        **{key: record[key] for key in ("type", "layer", "head")},
+                        **measured,
+                    }
+                )
+    made["relations.csv"] = to_csv(positions)
+    made["syntactic.csv"] = to_csv(scores)
+    return made

@@ -1,0 +1,1 @@
+"""Ground floor: errors, files, progress, intervals, timing. Imports nothing of ours."""

@@ -1,0 +1,1 @@
+"""Checkpoint files: reading, removal of heads, export."""

@@ -1,0 +1,284 @@
+"""Reading fairseq checkpoints: what they hold, as plain values, with clear refusals.
+
+Heads and gates are read from the file alone, without building the model or finding its data.
+"""
+
+import dataclasses
+import enum
+import os
+import pickle
+import re
+from argparse import Namespace
+from typing import Any, Dict, Optional, Sequence, Tuple
+
+import torch
+from torch import Tensor
+
+from fairseq_headprune.units import gates
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
+
+MODULES = {
+    "enc_self": "encoder.layers.{}.self_attn",
+    "dec_self": "decoder.layers.{}.self_attn",
+    "dec_enc": "decoder.layers.{}.encoder_attn",
+}
+"""Name of the attention module of each type in a state dict, by layer."""
+
+
+def read_file(path) -> Dict[str, Any]:
+    """The contents of a file, on the CPU; UserError when it is not a whole checkpoint of fairseq."""
+    path = str(path)
+    if os.path.isdir(path):
+        raise UserError(f"{path} is a folder: name a checkpoint file")
+    if not os.path.isfile(path):
+        raise UserError(f"checkpoint {path} does not exist: name a file of fairseq-train")
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
+        foreign = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        if foreign:
+            raise UserError(
+                f"cannot read {path}: it holds an object of type {foreign[1]}, which torch does not "
+                "load from files that might run code"
+            ) from None
+        if isinstance(error, PermissionError):
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
+        raise UserError(
+            f"cannot read {path} as a checkpoint: it is truncated or no fairseq file"
+        ) from None
+    if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no 'model' entry")
+    if not (state.get("cfg") or state.get("args")):
+        raise UserError(f"{path} is not a fairseq checkpoint: it has no configuration")
+    return state
+
+
+def load_checkpoint(path) -> Dict[str, Any]:
+    """`read_file` of an encoder-decoder Transformer; UserError for other models and damaged ones."""
+    path = str(path)
+    state = read_file(path)
+    _split_old_projections(state["model"])
+    missing = [
+        name
+        for name in MODULES.values()
+        if not any(key.startswith(name.format(0) + ".") for key in state["model"])
+    ]
+    if missing:
+        raise UserError(
+            f"{path} is not an encoder-decoder Transformer: it has no {missing[0].format(0)}"
+        )
+    _check_heads(state, path)
+    return state
+
+
+def _check_heads(state: Dict[str, Any], path: str) -> None:
+    """UserError when weights and gates are not those of the heads that the configuration names."""
+    try:
+        stored = existing_layout(state)
+        stored.check_within(whole_layout(state))
+    except UserError as error:
+        raise UserError(f"{path} is damaged or no fairseq Transformer: {error}") from None
+    heads = num_heads(state)
+    for key in ATTENTION_TYPES:
+        for layer, existing in enumerate(stored[key]):
+            name = MODULES[key].format(layer)
+            weight = state["model"].get(f"{name}.out_proj.weight")
+            whole = getattr(weight, "shape", ())
+            log_a = state["model"].get(f"{name}.gates.scaled_log_a")
+            fits = len(whole) == 2 and whole[1] * heads[key] == whole[0] * len(existing)
+            if not fits or (log_a is not None and log_a.numel() != len(existing)):
+                raise UserError(
+                    f"{path} is damaged: {name} does not have the weights of {len(existing)} of "
+                    f"{heads[key]} heads that its configuration says"
+                )
+            if log_a is not None and not torch.isfinite(log_a).all():
+                raise UserError(
+                    f"the gates of {name} in {path} are not finite: training diverged, so use an "
+                    "earlier checkpoint"
+                )
+
+
+def _split_old_projections(model: Dict[str, Tensor]) -> None:
+    """Checkpoints of before 2020 hold q, k and v in one matrix."""
+    for key in [k for k in model if k.endswith(("in_proj_weight", "in_proj_bias"))]:
+        prefix, kind = key.rsplit("in_proj_", 1)
+        for name, part in zip(("q", "k", "v"), model.pop(key).chunk(3)):
+            model[f"{prefix}{name}_proj.{kind}"] = part
+
+
+def plain(value: Any) -> Any:
+    """Configuration as plain Python values: dictionaries, lists, strings, numbers, None."""
+    from omegaconf import OmegaConf
+
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value, resolve=True, enum_to_str=True)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        value = dataclasses.asdict(value)
+    if isinstance(value, Namespace):
+        value = vars(value)
+    if isinstance(value, dict):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [plain(v) for v in value]
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if hasattr(value, "item"):
+        return plain(value.item())
+    return str(value)
+
+
+def configuration(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The whole configuration as plain nested dictionaries, for old (args) checkpoints too."""
+    if state.get("cfg"):
+        return plain(state["cfg"])
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+    return plain(convert_namespace_to_omegaconf(state["args"]))
+
+
+def model_options(state: Dict[str, Any]) -> Dict[str, Any]:
+    """The model's options, flat and named as the flags."""
+    try:
+        options = plain(state["cfg"]["model"] if state.get("cfg") else state["args"])
+    except (KeyError, TypeError):
+        options = None
+    if not isinstance(options, dict):
+        raise UserError("the checkpoint's configuration does not describe a model")
+    return options
+
+
+def num_layers(state: Dict[str, Any]) -> Dict[str, int]:
+    """Layers per attention type."""
+    counts = {}
+    for key, name in MODULES.items():
+        before, after = name.split("{}")
+        found = {k[len(before) :].split(".")[0] for k in state["model"] if k.startswith(before)}
+        counts[key] = len({n for n in found if any(_attention_keys(state, key, int(n)))})
+    return counts
+
+
+def _attention_keys(state, key: str, layer: int):
+    prefix = MODULES[key].format(layer) + "."
+    return [k for k in state["model"] if k.startswith(prefix)]
+
+
+def num_heads(state: Dict[str, Any]) -> Dict[str, int]:
+    """Heads per layer of the model before any was removed, per attention type."""
+    options = model_options(state)
+    try:
+        encoder = int(options["encoder_attention_heads"])
+        decoder = int(options["decoder_attention_heads"])
+    except (KeyError, TypeError, ValueError):
+        encoder = decoder = 0
+    if min(encoder, decoder) < 1:
+        raise UserError(
+            "the checkpoint's configuration does not say how many attention heads its layers have"
+        )
+    return {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
+
+
+def whole_layout(state: Dict[str, Any]) -> HeadLayout:
+    """All heads of the architecture, removed ones included."""
+    layers, heads = num_layers(state), num_heads(state)
+    return HeadLayout(**{t: (tuple(range(heads[t])),) * layers[t] for t in ATTENTION_TYPES})
+
+
+def stored_layout(state: Dict[str, Any]) -> Optional[HeadLayout]:
+    """The layout that the checkpoint was built with, or None when it has all heads."""
+    text = model_options(state).get("head_layout")
+    return HeadLayout.from_json(text, "the checkpoint's head_layout") if text else None
+
+
+def existing_layout(state: Dict[str, Any]) -> HeadLayout:
+    """The heads that have parameters in the checkpoint."""
+    stored = stored_layout(state)
+    return whole_layout(state) if stored is None else stored
+
+
+def gate_options(state: Dict[str, Any]) -> Dict[str, Any]:
+    """``temperature`` and ``stretch`` of the checkpoint's gates, as keyword arguments."""
+    options = model_options(state)
+    stretch = (options.get("gate_stretch_low", -0.1), options.get("gate_stretch_high", 1.1))
+    return {"temperature": options.get("gate_temperature", 0.33), "stretch": stretch}
+
+
+def log_alphas(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tensor]:
+    """``(type, layer) -> log alpha [existing heads]``, float32, for layers that have gates."""
+    return {key: log_a for key, (log_a, _) in _gates(state).items()}
+
+
+def _gates(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tuple[Tensor, float]]:
+    """``(type, layer) -> (log alpha, threshold that it is held against in evaluation)``."""
+    found = {}
+    for key, layers in num_layers(state).items():
+        for layer in range(layers):
+            prefix = MODULES[key].format(layer) + ".gates."
+            if prefix + "scaled_log_a" in state["model"]:
+                scaled = state["model"][prefix + "scaled_log_a"].float()
+                log_a = scaled * state["model"][prefix + "lr_scale"].float()
+                found[key, layer] = (log_a, float(state["model"].get(prefix + "threshold", 0.0)))
+    return found
+
+
+def open_layout(state: Dict[str, Any]) -> HeadLayout:
+    """The heads that act in evaluation: they exist and their gate, if any, is open."""
+    layout = existing_layout(state)
+    options, found = gate_options(state), _gates(state)
+    layers = {}
+    for key in ATTENTION_TYPES:
+        layers[key] = []
+        for layer, heads in enumerate(layout[key]):
+            if (key, layer) in found:
+                log_a, threshold = found[key, layer]
+                is_open = gates.hard(log_a - threshold, **options).tolist()
+                heads = tuple(h for h, g in zip(heads, is_open) if g > 0)
+            layers[key].append(heads)
+    return HeadLayout(**{t: tuple(layers[t]) for t in ATTENTION_TYPES})
+
+
+def checkpoint_layout(state: Dict[str, Any]) -> HeadLayout:
+    """The heads that another model should have to be like this one."""
+    return open_layout(state)
+
+
+def explain_failure(paths: Sequence[str], error: Exception) -> None:
+    """UserError with the reason why fairseq failed to load these files, if it is one of theirs."""
+    for path in paths:
+        read_file(path)
+    if "size mismatch" in str(error) and "embed_tokens.weight" in str(error):
+        raise UserError(
+            f"{', '.join(map(str, paths))} was trained with other dictionaries than those of the "
+            "data: name the folder of binarised data that it was trained with"
+        ) from None
+
+
+def load_model(path, data: Optional[str] = None):
+    """``(model, cfg, task)`` of a checkpoint file, ready for evaluation on the CPU.
+
+    ``data`` replaces the folder of binarised data that the checkpoint names (its dictionaries are
+    needed). UserError for files that are not whole Transformer checkpoints.
+    """
+    from fairseq import checkpoint_utils
+
+    load_checkpoint(path)  # for its refusals; fairseq's own loading has none
+    overrides = {"data": str(data)} if data else {}
+    try:
+        models, cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path)], arg_overrides=overrides
+        )
+    except (FileNotFoundError, OSError) as error:
+        raise UserError(
+            f"cannot find the dictionaries of {path} ({error}): name the folder of its binarised data"
+        ) from None
+    except Exception as error:  # fairseq says it with a bare Exception
+        if "infer language pair" not in str(error):
+            raise
+        raise UserError(
+            f"{data} holds no binarised data: name the folder that fairseq-preprocess wrote"
+        ) from None
+    model = models[0]
+    model.eval()
+    return model, cfg, task

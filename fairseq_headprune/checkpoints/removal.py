@@ -1,0 +1,251 @@
+"""Remove heads for good: a checkpoint in, a smaller (or stock, with zeros) checkpoint out.
+
+Works on the file's tensors alone. What is written holds plain types only (tensors, dictionaries,
+strings, numbers), so it loads under torch's weights_only protection in a fairseq without our
+repairs too.
+"""
+
+import os
+import tempfile
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, Dict, Optional, Sequence
+
+import torch
+from torch import Tensor
+
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
+from fairseq_headprune.models.config import GatedTransformerConfig, StockTransformerOptions
+
+OUR_OPTIONS = sorted(
+    set(GatedTransformerConfig.__dataclass_fields__)
+    - set(StockTransformerOptions.__dataclass_fields__)
+)
+STOCK_CRITERION = "label_smoothed_cross_entropy"
+HINT = "pass --user-dir fairseq_headprune to load this checkpoint"
+
+
+def head_rows(stored: Sequence[int], wanted: Sequence[int], head_dim: int) -> Tensor:
+    """Row numbers, in a projection that stores heads ``stored``, of the heads ``wanted``."""
+    blocks = [list(stored).index(h) for h in wanted]
+    return torch.tensor([b * head_dim + i for b in blocks for i in range(head_dim)]).long()
+
+
+def _attention_tensors(state: Dict[str, Any], key: str, layer: int):
+    """(name, tensor, dimension that heads lie along) of one attention module."""
+    prefix = checkpoints.MODULES[key].format(layer) + "."
+    for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        for kind in ("weight", "bias"):
+            name = f"{prefix}{part}.{kind}"
+            if name in state["model"] and (part, kind) != ("out_proj", "bias"):
+                yield name, state["model"][name], int(part == "out_proj")
+
+
+def head_dim(state: Dict[str, Any], key: str) -> int:
+    """Width of one head: the model's width over the number of heads before any was removed."""
+    width = state["model"][checkpoints.MODULES[key].format(0) + ".out_proj.weight"].size(0)
+    return width // checkpoints.num_heads(state)[key]
+
+
+def removed_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
+    """The model's tensors with rows and columns only for the heads of ``layout``; no gates."""
+    stored = checkpoints.existing_layout(state)
+    layout.check_within(stored)
+    model = without_gates(state["model"])
+    for key in ATTENTION_TYPES:
+        d = head_dim(state, key)
+        for layer, heads in enumerate(layout[key]):
+            rows = head_rows(stored[key][layer], heads, d)
+            for name, tensor, dim in _attention_tensors(state, key, layer):
+                model[name] = tensor.index_select(dim, rows)
+    return model
+
+
+def dense_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
+    """The model's tensors at the full stock size, with zeros for every head not in ``layout``."""
+    stored, total = checkpoints.existing_layout(state), checkpoints.num_heads(state)
+    layout.check_within(stored)
+    model = without_gates(state["model"])
+    for key in ATTENTION_TYPES:
+        d = head_dim(state, key)
+        for layer, heads in enumerate(layout[key]):
+            source = head_rows(stored[key][layer], heads, d)
+            place = head_rows(range(total[key]), heads, d)
+            for name, tensor, dim in _attention_tensors(state, key, layer):
+                shape = list(tensor.shape)
+                shape[dim] = total[key] * d
+                full = tensor.new_zeros(shape)
+                model[name] = full.index_copy(dim, place, tensor.index_select(dim, source))
+    return model
+
+
+def without_gates(model: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """The tensors that a model without gates has."""
+    return {k: v for k, v in model.items() if ".gates." not in k and k != "l0_multiplier"}
+
+
+def remove_heads(
+    state: Dict[str, Any],
+    layout: Optional[HeadLayout] = None,
+    dense: bool = False,
+    fp16: bool = False,
+    allow_no_cross_attention: bool = False,
+) -> Dict[str, Any]:
+    """A new checkpoint with the heads of ``layout`` only (default: those that act in evaluation).
+
+    ``dense`` gives a stock ``transformer`` checkpoint with zeros instead of a smaller
+    ``pruned_transformer`` one. Optimizer state is dropped. UserError when the layout names heads
+    that do not exist, or leaves no decoder-encoder head and that is not allowed.
+    """
+    if layout is None:
+        layout = checkpoints.open_layout(state)
+    if not any(layout["dec_enc"]) and not allow_no_cross_attention:
+        raise UserError(
+            "every dec-enc head would be removed and nothing could be translated any more; "
+            "use --force if that is what you want"
+        )
+    weights = (dense_weights if dense else removed_weights)(state, layout)
+    weights = _own_tensors(weights)
+    if fp16:
+        weights = _half(weights)
+    return {
+        "cfg": (_dense_configuration if dense else _pruned_configuration)(state, layout),
+        "args": None,
+        "model": weights,
+        "optimizer_history": [
+            {
+                "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+                "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {},
+                "num_updates": _num_updates(state),
+            }
+        ],
+        "last_optimizer_state": None,
+        "task_state": {},
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0, "version": 2}},
+    }
+
+
+def _own_tensors(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """Compact copies; tied weights (one tensor under several names) stay tied, and are stored once."""
+    copies: Dict[Any, Tensor] = {}
+    result = {}
+    for name, tensor in weights.items():
+        identity = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype)
+        if identity not in copies or tensor.numel() == 0:
+            copies[identity] = tensor.detach().clone().contiguous()
+        result[name] = copies[identity]
+    return result
+
+
+def _half(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+    """Half precision, tied weights still tied."""
+    halves = {id(v): v.half() if v.is_floating_point() else v for v in weights.values()}
+    return {k: halves[id(v)] for k, v in weights.items()}
+
+
+def parameter_count(model: Dict[str, Tensor]) -> int:
+    """Values in the weights of a state dict, tied ones counted once, fairseq's markers left out."""
+    return sum(v.numel() for v in _distinct(model))
+
+
+def weight_bytes(model: Dict[str, Tensor]) -> int:
+    """Bytes that these values take."""
+    return sum(v.numel() * v.element_size() for v in _distinct(model))
+
+
+def _distinct(model: Dict[str, Tensor]):
+    weights = [v for k, v in model.items() if not k.endswith((".version", "._float_tensor"))]
+    return list({(v.data_ptr(), tuple(v.shape)): v for v in weights}.values())
+
+
+def _num_updates(state: Dict[str, Any]) -> int:
+    history = state.get("optimizer_history") or [{}]
+    return int(history[-1].get("num_updates", 0))
+
+
+def _configuration(state: Dict[str, Any]) -> Dict[str, Any]:
+    """Plain configuration with a criterion that every fairseq has, and no paths of ours."""
+    config = checkpoints.configuration(state)
+    for section, option in (("common", "user_dir"), ("checkpoint", "finetune_from_model")):
+        config[section] = {**(config.get(section) or {}), option: None}
+    criterion = config.get("criterion")
+    if isinstance(criterion, dict):
+        if str(criterion.get("_name", "")).startswith(STOCK_CRITERION):
+            criterion = {k: v for k, v in criterion.items() if not k.startswith("l0_")}
+            config["criterion"] = {**criterion, "_name": STOCK_CRITERION}
+    return config
+
+
+def _pruned_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Any]:
+    config = _configuration(state)
+    config["model"] = {
+        # a fairseq that does not know the architecture prints this, the first entry, as its error
+        HINT: "",
+        **_flat_options(config["model"]),
+        "_name": "pruned_transformer",
+        "arch": "pruned_transformer",
+        "gate_types": "none",
+        "freeze": "none",
+        "head_layout": layout.to_json(),
+    }
+    return config
+
+
+def _dense_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Any]:
+    config = _configuration(state)
+    options = _flat_options(config["model"])
+    options = {k: v for k, v in options.items() if k not in OUR_OPTIONS}
+    task = config.get("task") or {}
+    if task.get("_name") == "translation_headprune":
+        from fairseq.tasks.translation import TranslationConfig
+
+        known = TranslationConfig.__dataclass_fields__
+        task = config["task"] = {k: v for k, v in task.items() if k in known}
+        task["_name"] = "translation"
+    # stock models read their options, and converters those of the task too, from one namespace
+    options = {**task, **options, "task": task.get("_name", "translation")}
+    config["model"] = _namespace({**options, "_name": "transformer", "arch": "transformer"})
+    return config
+
+
+def _namespace(options: Dict[str, Any]) -> OrderedDict:
+    """Options as items and as attributes: stands in for an argparse.Namespace, which a file that
+    loads under weights_only cannot hold."""
+    namespace = OrderedDict(options)
+    namespace.__dict__.update(options)
+    return namespace
+
+
+def _flat_options(options: Dict[str, Any]) -> Dict[str, Any]:
+    """Model options only: old checkpoints keep every option of the run in one namespace."""
+    known = set(GatedTransformerConfig.__dataclass_fields__)
+    return {k: v for k, v in options.items() if k in known}
+
+
+def save(state: Dict[str, Any], path, force: bool = False) -> None:
+    """Write a checkpoint whole or not at all; UserError when the file exists and not ``force``."""
+    is_folder = str(path).endswith(os.sep) or os.path.isdir(path)
+    path = Path(path)
+    if is_folder:
+        raise UserError(f"{path} is a folder: name the checkpoint file to write")
+    if os.path.exists(path) and not force:
+        raise UserError(f"{path} exists already: choose another name or use --force")
+    if not os.path.isdir(path.parent):
+        raise UserError(f"the folder {path.parent} does not exist: create it first")
+    handle = None
+    try:
+        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        torch.save(state, partial)
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(partial, 0o666 & ~umask)
+        os.replace(partial, path)
+    except OSError as error:
+        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        if handle is not None and os.path.exists(partial):
+            os.unlink(partial)

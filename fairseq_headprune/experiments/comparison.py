@@ -1,0 +1,176 @@
+"""Several checkpoints side by side: heads, parameters, file size, BLEU and decoding time.
+
+All translate the same sentences in turns, batch by batch, so that BLEU and speed come from one run
+and whatever else the machine does disturbs every model alike.
+"""
+
+import os
+import random
+import time
+from dataclasses import asdict, dataclass
+from typing import Callable, Dict, List, Mapping, Sequence
+
+import sacrebleu
+import torch
+
+from fairseq import utils
+from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.base.timing import ratios
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
+
+
+@dataclass
+class Row:
+    """What is said of one checkpoint. ``bytes`` is the size of the file, which holds optimizer state
+    too when fairseq-train wrote it; ``weight_bytes`` is its weights alone. ``seconds`` is process CPU
+    time; ``times`` the median, over batches, of the first checkpoint's time divided by this one's, with quartiles (above 1: faster)."""
+
+    name: str
+    path: str
+    heads: Dict[str, int]
+    layout: Dict[str, List[List[int]]]
+    parameters: int
+    weight_bytes: int
+    bytes: int
+    bleu: float
+    signature: str
+    sentences: int
+    seconds: float
+    times: Dict[str, float]
+
+
+class Contestant:
+    """One loaded model with fairseq's own generator for it."""
+
+    def __init__(self, path: str, data: str, beam: int):
+        self.path = path
+        self.state = checkpoints.load_checkpoint(path)
+        self.model, cfg, self.task = checkpoints.load_model(path, data)
+        cfg.generation.beam = beam
+        cfg.generation.max_len_a, cfg.generation.max_len_b = 1.2, 10
+        self.model.prepare_for_inference_(cfg)
+        self.generator = self.task.build_generator([self.model], cfg.generation)
+        self.translations: Dict[int, str] = {}
+        self.seconds: List[float] = []
+
+    def translate(self, sample) -> None:
+        """Best hypotheses of a batch, with the time they took."""
+        start = time.process_time()
+        found = self.task.inference_step(self.generator, [self.model], sample)
+        self.seconds.append(time.process_time() - start)
+        for number, hypotheses in zip(sample["id"].tolist(), found):
+            self.translations[number] = text(self.task.target_dictionary, hypotheses[0]["tokens"])
+
+
+def text(dictionary, tokens) -> str:
+    """Words of a token sequence, BPE pieces joined."""
+    return dictionary.string(tokens, bpe_symbol="@@ ", unk_string="<unk>")
+
+
+def reading(dataset, task) -> Dict[int, str]:
+    """Reference translations by sentence number."""
+    pad = task.target_dictionary.pad()
+    return {
+        i: text(task.target_dictionary, utils.strip_pad(dataset[i]["target"], pad))
+        for i in range(len(dataset))
+    }
+
+
+def compare(
+    named: Mapping[str, str],
+    data: str,
+    subset: str = "test",
+    beam: int = 5,
+    sentences_per_batch: int = 16,
+    tokenize: str = "none",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> List[Row]:
+    """One Row per checkpoint of ``named`` (name -> path), the first one being the yardstick of speed.
+
+    UserError when a file is no Transformer checkpoint, or a sentence would go untranslated.
+    """
+    contestants = {name: Contestant(path, data, beam) for name, path in named.items()}
+    first = next(iter(contestants.values()))
+    try:
+        first.task.load_dataset(subset)
+    except FileNotFoundError as error:
+        raise UserError(f"there is no '{subset}' set in {data} ({error})") from None
+    dataset = first.task.dataset(subset)
+    batches = first.task.get_batch_iterator(
+        dataset, max_sentences=sentences_per_batch, required_batch_size_multiple=1
+    ).next_epoch_itr(shuffle=False)
+    order, total = random.Random(1), len(batches)
+    with torch.no_grad():
+        for number, sample in enumerate(batches):
+            names = list(contestants)
+            order.shuffle(names)
+            for name in names:
+                contestants[name].translate(sample)
+            progress(number + 1, total)
+    references = reading(dataset, first.task)
+    return [row(name, c, first, references, tokenize) for name, c in contestants.items()]
+
+
+def row(name: str, one: Contestant, first: Contestant, references, tokenize: str) -> Row:
+    """Everything about one checkpoint once all have translated."""
+    if set(one.translations) != set(references):
+        raise UserError(
+            f"{one.path} translated {len(one.translations)} of {len(references)} sentences"
+        )
+    numbers = sorted(references)
+    metric = sacrebleu.BLEU(tokenize=tokenize, force=True)
+    score = metric.corpus_score(
+        [one.translations[n] for n in numbers], [[references[n] for n in numbers]]
+    )
+    layout = checkpoints.open_layout(one.state)
+    weights = removal.without_gates(one.state["model"])
+    return Row(
+        name=name,
+        path=os.path.basename(one.path),
+        heads=layout.counts(),
+        layout=layout.to_dict(),
+        parameters=removal.parameter_count(weights),
+        weight_bytes=removal.weight_bytes(weights),
+        bytes=os.path.getsize(one.path),
+        bleu=score.score,
+        signature=str(metric.get_signature()),
+        sentences=len(numbers),
+        seconds=sum(one.seconds),
+        times=ratios(first.seconds, one.seconds),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """The rows for people, and below them the heads that the last checkpoint has, by layer."""
+    head = ["model", *(flag(t) for t in ATTENTION_TYPES), "BLEU", "parameters"]
+    head += ["weights kB", "file kB"]
+    cells = [head + ["decoding speed (median of batches, quartiles)"]]
+    for r in rows:
+        speed = f"{r.times['median']:.2f}x  ({r.times['q1']:.2f} to {r.times['q3']:.2f})"
+        cells.append(
+            [r.name]
+            + [str(r.heads[t]) for t in ATTENTION_TYPES]
+            + [f"{r.bleu:.2f}", f"{r.parameters:,}", f"{r.weight_bytes / 1000:,.0f}"]
+            + [f"{r.bytes / 1000:,.0f}", speed]
+        )
+    widths = [max(len(line[i]) for line in cells) for i in range(len(cells[0]))]
+    lines = ["  ".join(c.ljust(w) for c, w in zip(line, widths)).rstrip() for line in cells]
+    whole = HeadLayout.from_dict(rows[0].layout)
+    kept = HeadLayout.from_dict(rows[-1].layout)
+    note = f"{rows[0].sentences} sentences; {rows[0].signature}; speed: CPU time against {rows[0].name}"
+    note += "\nfiles that fairseq-train wrote hold optimizer state as well as weights"
+    return "\n".join([*lines, "", note, "", f"heads of {rows[-1].name}:", kept.table(whole)])
+
+
+def as_json(rows: Sequence[Row]) -> Dict[str, object]:
+    """The rows for programs, with the versions they were made with."""
+    import fairseq
+
+    versions = {"torch": torch.__version__, "sacrebleu": sacrebleu.__version__}
+    versions["fairseq"] = fairseq.__version__
+    return {
+        "threads": torch.get_num_threads(),
+        "versions": versions,
+        "rows": [asdict(r) for r in rows],
+    }

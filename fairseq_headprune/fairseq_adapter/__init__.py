@@ -1,0 +1,1 @@
+"""Repairs of and tricks with fairseq, each with its reason."""

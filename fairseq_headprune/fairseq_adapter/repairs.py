@@ -1,0 +1,250 @@
+"""What the versions of torch and fairseq in use need: one function a fault, each with its reason."""
+
+import argparse
+import contextlib
+import functools
+import io
+import sys
+
+
+def allow_fairseq_checkpoints():
+    """torch >= 2.6 unpickles weights only, and fairseq's checkpoints carry their configuration.
+
+    The few classes it consists of hold plain values and run nothing, so they are allow-listed; the
+    protection itself stays on. (fairseq issue 5610)
+    """
+    import torch
+
+    if not hasattr(torch.serialization, "add_safe_globals"):
+        return
+    import collections
+    import enum
+    import typing
+
+    import numpy
+    import omegaconf
+    from omegaconf.base import ContainerMetadata, Metadata
+    from omegaconf.nodes import (
+        AnyNode,
+        BooleanNode,
+        BytesNode,
+        EnumNode,
+        FloatNode,
+        IntegerNode,
+        StringNode,
+    )
+
+    safe = [
+        argparse.Namespace,
+        omegaconf.DictConfig,
+        omegaconf.ListConfig,
+        ContainerMetadata,
+        Metadata,
+        AnyNode,
+        BooleanNode,
+        BytesNode,
+        EnumNode,
+        FloatNode,
+        IntegerNode,
+        StringNode,
+        typing.Any,
+        typing.Optional,
+        typing.Union,
+        collections.OrderedDict,
+        collections.defaultdict,
+        enum.Enum,
+        dict,
+        list,
+        tuple,
+        set,
+        int,
+        float,
+        str,
+        bool,
+        numpy.dtype,
+        numpy.ndarray,
+        numpy.float64,
+        numpy.float32,
+        numpy.int64,
+        numpy.dtypes.Float64DType,
+        numpy.dtypes.Float32DType,
+        numpy.dtypes.Int64DType,
+    ]
+    try:
+        from numpy._core import multiarray
+    except ImportError:  # numpy 1
+        from numpy.core import multiarray
+    safe += [multiarray.scalar, multiarray._reconstruct]
+    from fairseq.file_io import PathManager  # noqa: F401  (fairseq must be importable here)
+    from fairseq.dataclass import constants
+    from fairseq.distributed import utils as distributed_utils
+    from fairseq.models.transformer import transformer_config
+
+    safe += [
+        value
+        for value in vars(constants).values()
+        if isinstance(value, type) and issubclass(value, enum.Enum)
+    ]
+    safe += [
+        transformer_config.EncDecBaseConfig,
+        transformer_config.DecoderConfig,
+        transformer_config.QuantNoiseConfig,
+        transformer_config.TransformerConfig,
+    ]
+    # an index; how the first of several workers sends the checkpoint that it loaded to the others
+    safe.append(distributed_utils._TensorPlaceholder)
+    torch.serialization.add_safe_globals(safe)
+
+
+def keep_every_sentence():
+    """fairseq drops the last batch when its size is no multiple of --required-batch-size-multiple.
+
+    That loses sentences, the longest ones, in training, validation and generation alike. The
+    dropped batch fits the limits, so it is put back.
+    """
+    from fairseq.data import data_utils
+
+    if getattr(data_utils.batch_by_size, "keeps_every_sentence", False):
+        return
+    original = data_utils.batch_by_size
+
+    @functools.wraps(original)
+    def batch_by_size(indices, *args, **kwargs):
+        import numpy as np
+
+        if not isinstance(indices, np.ndarray):
+            indices = np.fromiter(indices, dtype=np.int64, count=-1)
+        if len(indices) == 0:
+            return []  # fairseq looks at the last batch and there is none
+        batches = list(original(indices, *args, **kwargs))
+        kept = sum(len(batch) for batch in batches)
+        if kept < len(indices):
+            # batches are consecutive runs of indices and only the last run can be missing
+            batches.append(np.asarray(indices[kept:], dtype=np.int64))
+        return batches
+
+    batch_by_size.keeps_every_sentence = True
+    data_utils.batch_by_size = batch_by_size
+
+
+def report_user_errors():
+    """fairseq's command lines end with a traceback; a mistake of the user deserves one sentence.
+
+    A UserError that nobody catches is printed as such, with exit status 2.
+    """
+    from fairseq_headprune.base.errors import UserError, exit_with
+
+    previous = sys.excepthook
+    if getattr(previous, "reports_user_errors", False):
+        return
+
+    def hook(kind, error, traceback):
+        if isinstance(error, UserError):
+            exit_with(error)
+        previous(kind, error, traceback)
+
+    hook.reports_user_errors = True
+    sys.excepthook = hook
+
+
+def report_bad_checkpoints():
+    """What fairseq's programs say of a --path or --finetune-from-model that is missing, truncated or of
+    something else comes from the depths of torch ("Invalid argument", "KeyError: 101") and ends in a
+    traceback. Look closer once they failed.
+    """
+    from fairseq import checkpoint_utils
+
+    def explain(name, files_of):
+        original = getattr(checkpoint_utils, name)
+        if getattr(original, "reports_bad_checkpoints", False):
+            return
+
+        @functools.wraps(original)
+        def load(first, *args, **kwargs):
+            try:
+                return original(first, *args, **kwargs)
+            except Exception as error:
+                from fairseq_headprune.checkpoints.reading import explain_failure
+                from fairseq_headprune.base.errors import UserError
+
+                if not isinstance(error, UserError):
+                    explain_failure(files_of(first), error)
+                raise
+
+        load.reports_bad_checkpoints = True
+        setattr(checkpoint_utils, name, load)
+
+    explain("load_model_ensemble_and_task", lambda filenames: filenames)
+    explain("load_checkpoint", lambda cfg: [cfg.finetune_from_model] if cfg.finetune_from_model else [])
+
+
+def help_with_every_option():
+    """fairseq prints --help before it has added the options of model, task and criterion.
+
+    Parse without --help first, which adds them, then print.
+    """
+    from fairseq import options
+
+    original = options.parse_args_and_arch
+    if getattr(original, "helps_with_every_option", False):
+        return
+
+    @functools.wraps(original)
+    def parse_args_and_arch(parser, input_args=None, *args, **kwargs):
+        given = sys.argv[1:] if input_args is None else list(input_args)
+        rest = [word for word in given if word not in ("-h", "--help")]
+        if len(rest) == len(given):
+            return original(parser, input_args, *args, **kwargs)
+        try:
+            with contextlib.redirect_stderr(io.StringIO()):
+                original(parser, rest, *args, **kwargs)
+        except SystemExit:
+            pass  # something required is missing, as it may be when help is asked for
+        parser.print_help()
+        raise SystemExit(0)
+
+    parse_args_and_arch.helps_with_every_option = True
+    options.parse_args_and_arch = parse_args_and_arch
+
+
+def torchrun_without_gpu():
+    """On a machine without GPUs fairseq does not see that torchrun started several workers.
+
+    Each would train alone and overwrite the others' checkpoints; told the number of workers, it
+    divides by the number of GPUs. Gloo and fairseq's own gradient reduction work on CPUs.
+    """
+    import os
+
+    import torch
+    from fairseq.distributed import utils as distributed
+
+    original = distributed.infer_init_method
+    if getattr(original, "knows_torchrun", False):
+        return
+
+    @functools.wraps(original)
+    def infer_init_method(cfg, force_distributed=False):
+        workers = int(os.environ.get("WORLD_SIZE", "1"))
+        launched = all(k in os.environ for k in ("MASTER_ADDR", "MASTER_PORT", "RANK"))
+        if torch.cuda.is_available() or cfg.distributed_init_method or not launched or workers == 1:
+            return original(cfg, force_distributed)
+        cfg.distributed_init_method = "env://"
+        cfg.distributed_world_size = workers
+        cfg.distributed_rank = int(os.environ["RANK"])
+        cfg.device_id = 0
+        cfg.distributed_no_spawn = True
+        cfg.distributed_backend = "gloo"
+        cfg.ddp_backend = "legacy_ddp"
+
+    infer_init_method.knows_torchrun = True
+    distributed.infer_init_method = infer_init_method
+
+
+def apply():
+    """All of the above; safe to call twice."""
+    torchrun_without_gpu()
+    help_with_every_option()
+    allow_fairseq_checkpoints()
+    keep_every_sentence()
+    report_user_errors()
+    report_bad_checkpoints()

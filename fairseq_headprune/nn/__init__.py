@@ -1,0 +1,1 @@
+"""Parts of a network: attention over a set of heads, caches, one decoder step, weight storage."""

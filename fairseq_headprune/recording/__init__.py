@@ -1,0 +1,1 @@
+"""Attention and relevance recorded while fairseq translates."""

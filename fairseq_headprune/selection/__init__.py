@@ -1,0 +1,1 @@
+"""Which heads to keep: rankings by gradient, relevance, confidence, chance and gates."""

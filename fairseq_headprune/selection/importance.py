@@ -1,0 +1,224 @@
+"""Other ways of choosing heads than learned gates: scores per head, and the highest K of them.
+
+All scores are of a model as it is, on a few sentences with their references (forced decoding):
+
+- ``gradient``: Michel et al. (2019): the expected size of dL/dg_h at g_h = 1, g_h a factor on the
+  output of head h, with scores of a layer divided by their Euclidean norm;
+- ``confidence``: mean over query tokens of the largest attention weight, end of sentence left out
+  (section 4 of Voita et al. 2019);
+- ``lrp-RULE``: head relevance (appendix A), normalised within a layer and averaged over steps;
+- ``random``: a random order.
+"""
+
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fairseq_headprune import lrp
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
+from fairseq_headprune.nn.projections import attention_modules, existing_heads, existing_layout
+from fairseq_headprune.recording.maps import record_attention
+from fairseq_headprune.units.target import check_target, groups
+
+CRITERIA = ("gradient", "confidence", *(f"lrp-{rule}" for rule in lrp.RULES), "random")
+SENTENCES = 200
+"""Sentences of the validation set that scores are taken from; fewer for relevance, see below."""
+RELEVANCE_SENTENCES = 60
+
+Scores = Dict[Head, float]
+Batch = Mapping[str, Tensor]
+"""``src_tokens``, ``src_lengths``, ``prev_output_tokens``, ``target``, each [sentences, tokens]."""
+
+
+def gradient_importance(model: nn.Module, batches: Iterable[Batch]) -> Scores:
+    """Sum over sentences of |dL/dg_h|, L the sentence's loss (nats, summed over its target tokens),
+    per target token of the whole set; then divided by the layer's norm.
+
+    dL/dg_h of a sentence is the inner product of the head's output and the loss's gradient there.
+    """
+    sums, tokens = {}, 0
+    with record_attention(model):
+        modules = attention_modules(model)
+        for batch in batches:
+            outputs: Dict[Any, Tensor] = {}
+            with _catch_head_outputs(modules, outputs), torch.enable_grad():
+                loss, count = _summed_loss(model, batch)
+                tensors = list(outputs.values())
+                gradients = torch.autograd.grad(loss, tensors)
+            tokens += count
+            for (key, layer), output, gradient in zip(outputs, tensors, gradients):
+                heads = len(existing_heads(modules[key][layer]))
+                product = (output * gradient).detach().double()
+                each = product.view(*product.shape[:2], heads, -1).sum((0, 3))  # [sentences, heads]
+                sums[key, layer] = sums.get((key, layer), 0) + each.abs().sum(0)
+    layers = {place: value / max(tokens, 1) for place, value in sums.items()}
+    return _named(model, {p: v / (v.norm() + 1e-20) for p, v in layers.items()})
+
+
+class _catch_head_outputs:
+    """While open, the concatenated outputs of the heads [time, sentences, heads * d] of every
+    attention module are put into ``outputs`` by (type, layer)."""
+
+    def __init__(self, modules, outputs):
+        self.places = [(m, (t, i)) for t in modules for i, m in enumerate(modules[t])]
+        self.outputs = outputs
+
+    def __enter__(self):
+        for module, place in self.places:
+            if module.num_heads:
+                module._project_out = self._wrapped(module._project_out, place)
+
+    def _wrapped(self, project, place):
+        def caught(x):
+            x = x if x.requires_grad else x.detach().requires_grad_()
+            self.outputs[place] = x
+            return project(x)
+
+        return caught
+
+    def __exit__(self, *_):
+        for module, _ in self.places:
+            module.__dict__.pop("_project_out", None)
+
+
+def _summed_loss(model: nn.Module, batch: Batch):
+    """Negative log-likelihood in nats summed over the batch's target tokens, and their number."""
+    logits = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0]
+    pad = model.decoder.padding_idx
+    target = batch["target"]
+    loss = nn.functional.cross_entropy(
+        logits.float().flatten(0, 1), target.flatten(), ignore_index=pad, reduction="sum"
+    )
+    return loss, int(target.ne(pad).sum())
+
+
+@torch.no_grad()
+def confidence(model: nn.Module, batches: Iterable[Batch], eos: int) -> Scores:
+    """Mean over query tokens of the largest attention weight, EOS left out as key and as query."""
+    pad = model.decoder.padding_idx
+    sums, counts = {}, {}
+    for batch in batches:
+        source, target = batch["src_tokens"], batch["prev_output_tokens"]
+        real = {  # the decoder's input starts with EOS
+            "src": source.ne(pad) & source.ne(eos),
+            "tgt": target.ne(pad) & target.ne(eos),
+        }
+        with record_attention(model) as maps:
+            model(source, batch["src_lengths"], target)
+        for key in ATTENTION_TYPES:
+            queries = real["src" if key == "enc_self" else "tgt"]
+            keys = real["tgt" if key == "dec_self" else "src"]
+            for layer, weights in enumerate(maps[key]):
+                largest = weights.masked_fill(~keys[:, None, None, :], 0).amax(-1)  # [B, H, Q]
+                total = (largest * queries[:, None]).sum((0, 2)).double()
+                sums[key, layer] = sums.get((key, layer), 0) + total
+                counts[key, layer] = counts.get((key, layer), 0) + int(queries.sum())
+    return _named(model, {p: v / max(counts[p], 1) for p, v in sums.items()})
+
+
+def relevance(model: nn.Module, batches: Iterable[Batch], rule: str) -> Scores:
+    """Head relevance by one of the rules of `lrp`, averaged over generation steps."""
+    average = lrp.average(
+        lrp.head_relevance(
+            model, b["src_tokens"], b["src_lengths"], b["prev_output_tokens"], rule=rule
+        )
+        for b in batches
+    )
+    # these tables count heads as in the whole model
+    return {h: float(average[h.type][h.layer, h.head]) for h in existing_layout(model)}
+
+
+def random_scores(layout: HeadLayout, seed: int) -> Scores:
+    """A random order of the heads."""
+    values = np.random.default_rng(seed).random(len(layout))
+    return {head: float(v) for head, v in zip(layout, values)}
+
+
+def _named(model: nn.Module, values) -> Scores:
+    """``(type, layer) -> [existing heads]`` as scores by head."""
+    modules = attention_modules(model)
+    return {
+        Head(key, layer, head): float(value)
+        for (key, layer), row in values.items()
+        for head, value in zip(existing_heads(modules[key][layer]), row.tolist())
+    }
+
+
+def highest(scores: Scores, target: Mapping[str, int], existing: HeadLayout) -> HeadLayout:
+    """The K heads of highest score of each group of ``target`` ({"total": K} or by type).
+
+    Types that the target does not mention keep all heads. Ties go to the earlier type, layer and number.
+    """
+    check_target(target, existing.counts(), "the head count")
+    kept: List[Head] = []
+    covered: set = set()
+    for name, types in groups(target).items():
+        # sorting is stable: equal scores stay in the standard order
+        ranked = sorted((h for h in existing if h.type in types), key=lambda h: -scores[h])
+        kept += ranked[: target[name]]
+        covered |= set(types)
+    kept += [h for h in existing if h.type not in covered]
+    return HeadLayout.from_heads(kept, existing)
+
+
+def first_batches(task, subset: str, sentences: int, size: int = 20) -> List[Batch]:
+    """The first sentences of a subset, in batches."""
+    task.load_dataset(subset)
+    dataset = task.dataset(subset)
+    count = min(sentences, len(dataset))
+    batches = []
+    for start in range(0, count, size):
+        sample = dataset.collater([dataset[i] for i in range(start, min(start + size, count))])
+        batches.append({**sample["net_input"], "target": sample["target"]})
+    return batches
+
+
+def check_criterion(criterion: str) -> None:
+    """UserError for a criterion that does not exist."""
+    if criterion not in CRITERIA:
+        raise UserError(f"unknown criterion '{criterion}': use {', '.join(CRITERIA)}")
+
+
+def score_heads(criterion: str, checkpoint: str, data: str, seed: int = 1, subset: str = "valid") -> Scores:
+    """Scores of all heads of a checkpoint; UserError for a criterion that does not exist."""
+    from fairseq_headprune.checkpoints import reading as checkpoints
+
+    check_criterion(criterion)
+    if criterion == "random":
+        return random_scores(checkpoints.open_layout(checkpoints.load_checkpoint(checkpoint)), seed)
+    model, _, task = checkpoints.load_model(checkpoint, data)
+    if criterion == "gradient":
+        return gradient_importance(model, first_batches(task, subset, SENTENCES))
+    if criterion == "confidence":
+        return confidence(model, first_batches(task, subset, SENTENCES), task.target_dictionary.eos())
+    rule = criterion[len("lrp-") :]
+    return relevance(model, first_batches(task, subset, RELEVANCE_SENTENCES), rule)
+
+
+def to_json(scores: Scores) -> Dict[str, float]:
+    """Head as text -> score."""
+    return {str(head): value for head, value in scores.items()}
+
+
+def from_json(data: Mapping[str, float]) -> Scores:
+    """The inverse of ``to_json``."""
+    from fairseq_headprune.units.layout import parse_head
+
+    return {parse_head(text): float(value) for text, value in data.items()}
+
+
+def cached_scores(criterion: str, checkpoint: str, data: str, folder: Path, seed: int = 1) -> Scores:
+    """Scores from FOLDER/CRITERION.json, computed and kept there when the file does not exist."""
+    from fairseq_headprune.base.steps import read_json, write_json
+
+    name = f"random-seed{seed}" if criterion == "random" else criterion
+    path = Path(folder) / f"{name}.json"
+    if path.exists():
+        return from_json(read_json(path))
+    scores = score_heads(criterion, checkpoint, data, seed)
+    write_json(to_json(scores), path)
+    return scores

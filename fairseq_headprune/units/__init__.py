@@ -1,0 +1,1 @@
+"""What can be pruned: layouts, gates, the learned target. Needs no fairseq."""

@@ -1,0 +1,51 @@
+"""Targets on the command line, and the controller that reaches them."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairseq_headprune.units import gates, target
+from fairseq_headprune.base.errors import UserError
+
+
+@pytest.mark.parametrize(
+    "text, parsed",
+    [("20", {"total": 20}), ("enc-self=10, dec-self=2", {"enc_self": 10, "dec_self": 2})],
+)
+def test_parse(text, parsed):
+    assert target.parse_target(text) == parsed
+
+
+@pytest.mark.parametrize("text", ["", "ten", "-3", "²", "enc-self=²", "enc-self", "enc=3", "enc-self=1,enc-self=2"])
+def test_unreadable_targets_are_refused(text):
+    with pytest.raises(UserError, match="--keep"):
+        target.parse_target(text, "--keep")
+
+
+def test_a_target_above_the_number_of_gated_heads_is_refused():
+    target.check_target({"total": 12}, {"enc_self": 12}, "--l0-target-heads")
+    with pytest.raises(UserError, match="--l0-target-heads asks for 13 heads in all"):
+        target.check_target({"total": 13}, {"enc_self": 12}, "--l0-target-heads")
+    with pytest.raises(UserError, match="of type dec-self"):
+        target.check_target({"dec_self": 1}, {"enc_self": 12}, "--l0-target-heads")
+
+
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=20, unique=True), st.data())
+def test_the_threshold_leaves_exactly_the_wanted_gates(values, data):
+    wanted = data.draw(st.integers(0, len(values)))
+    log_a = torch.tensor(values, dtype=torch.float64)
+    level = target.threshold(log_a, wanted)
+    assert int((log_a > level).sum()) == wanted
+    if int((log_a > 0).sum()) == wanted:
+        assert level == 0.0
+
+
+def test_gates_at_the_limits_count_as_whole_heads():
+    log_a = torch.tensor([gates.LIMIT] * 3 + [-gates.LIMIT] * 100)
+    assert abs(target.expected_heads(log_a, gates.TEMPERATURE, gates.STRETCH) - 3.0) < 1e-4
+
+
+def test_the_multiplier_rises_with_excess_falls_below_target_and_is_bounded():
+    assert target.step(0.0, 10.0, 48) > 0 > target.step(0.0, -10.0, 48)
+    assert target.step(target.LIMIT, 1e9, 48) == target.LIMIT
