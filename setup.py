@@ -16,12 +16,13 @@ _no_wheel = (
 
 setup(
     name="fairseq-headprune",
-    version="0.1.0",
+    version="0.2.0",
     description="Attention-head gates, pruning, relevance and analysis for fairseq Transformers",
     license="MIT",
     python_requires=">=3.8",
-    packages=find_packages(include=["fairseq_headprune", "fairseq_headprune.*", "analysis", "analysis.*"]),
+    packages=find_packages(include=["fairseq_headprune", "fairseq_headprune.*"]),
     package_data={"fairseq_headprune.analysis.report": ["*.html", "*.css", "*.js"]},
+    entry_points={"console_scripts": ["headprune = fairseq_headprune.commands:main"]},
     install_requires=[
         f"ve-fairseq==0.12.3; {_wheel}",
         f"fairseq-fixed==0.12.3.1; {_no_wheel}",
@@ -34,6 +35,7 @@ setup(
         "safetensors",
         "scipy",
         "conllu",
+        "tqdm",
     ],
     extras_require={
         "analysis": ["matplotlib>=3.7"],

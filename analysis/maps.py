@@ -1,4 +1,4 @@
-"""``python -m analysis maps``: attention maps of a few chosen sentences, saved small enough to be kept
+"""``headprune maps``: attention maps of a few chosen sentences, saved small enough to be kept
 beside the tables. Figure 5 and the report are drawn from them.
 """
 

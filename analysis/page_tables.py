@@ -1,4 +1,4 @@
-"""``python -m analysis page``: the tables of a results page, made from ``heads.json`` and ``ablation.json``.
+"""``headprune page``: the tables of a results page, made from ``heads.json`` and ``ablation.json``.
 
 A page asks for one between ``<!-- table NAME FOLDER -->`` and ``<!-- end -->``; a table that needs two
 folders gets them as ``FOLDER,FOLDER``. Each function here takes folders and returns Markdown. Heads are
@@ -256,4 +256,4 @@ def add_arguments(parser):
 def run(args):
     """Run the command."""
     marked_tables.update(args.page, lambda name, source: make_table(name, source, args.page.parent),
-                         args.check, "python -m analysis page")
+                         args.check, "headprune page")

@@ -1,26 +1,19 @@
 """fairseq-headprune: attention-head gates, removal, relevance and analysis for fairseq Transformers.
 
-Importing the package (what ``--user-dir`` does) repairs what the installed torch and fairseq get
-wrong for us and registers models, criterions and tasks.
+Importing the package loads neither fairseq nor torch. ``--user-dir`` registers the models, criterions and
+tasks, since fairseq imports ``models/`` and ``tasks/``; a program of your own calls `register`.
 """
 
-from fairseq_headprune.fairseq_adapter.log_setup import unchanged_logging
+from fairseq_headprune.fairseq_adapter.user_dir import UserDirPath
 
-try:
-    with unchanged_logging():
-        import fairseq  # noqa: F401
-except Exception as error:  # a fairseq that does not fit this Python fails in many ways
-    raise ImportError(
-        f"fairseq cannot be imported here ({type(error).__name__}: {str(error).splitlines()[0][:100]}); "
-        "on Python 3.11 and later install ve-fairseq==0.12.3 instead of fairseq 0.12.2"
-    ) from error
+__version__ = "0.2.0"
 
-from fairseq_headprune.fairseq_adapter import repairs as compat
+__path__ = UserDirPath(__path__)
 
-compat.apply()
 
-import fairseq_headprune.criterions  # noqa: E402,F401  (fairseq does not import these by itself)
-import fairseq_headprune.models  # noqa: E402,F401
-import fairseq_headprune.tasks  # noqa: E402,F401
+def register():
+    """Repair what the installed torch and fairseq get wrong for us; register models, criterions and tasks.
 
-__version__ = "0.1.0"
+    Safe to call twice. Raises ImportError where fairseq cannot be imported.
+    """
+    from fairseq_headprune import criterions, models, tasks  # noqa: F401

@@ -1,6 +1,7 @@
-"""``python -m fairseq_headprune`` prints the folder to give as --user-dir."""
+"""``python -m fairseq_headprune``: the same as ``headprune``."""
 
-from pathlib import Path
+import sys
 
-if __name__ == "__main__":
-    print(Path(__file__).resolve().parent)
+from fairseq_headprune.commands import main
+
+sys.exit(main())

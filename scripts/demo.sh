@@ -63,11 +63,11 @@ step gated/checkpoint_last.pt prune \
     --l0-lambda 0.04 --l0-warmup-updates 50 --gate-lr-scale 60 --lr 0.001 \
     --max-update "$prune_updates" --total-num-update "$prune_updates"
 step removed.pt remove \
-    python "$root/scripts/remove_heads.py" gated/checkpoint_last.pt removed.pt
+    python -m fairseq_headprune remove gated/checkpoint_last.pt removed.pt
 step translations.txt translate sh -c "fairseq-generate data-bin --source-lang src --target-lang tgt \
     --user-dir $user_dir --path removed.pt --gen-subset test --beam 5 --max-sentences 32 \
     --remove-bpe --cpu > translations.partial && mv translations.partial translations.txt"
 echo "-- compare"
-python "$root/scripts/compare_checkpoints.py" --data data-bin --json comparison.json \
+python -m fairseq_headprune compare --data data-bin --json comparison.json \
     before=baseline/checkpoint_last.pt gated=gated/checkpoint_last.pt removed=removed.pt 2> compare.log \
     || { tail -n 5 compare.log >&2; exit 1; }

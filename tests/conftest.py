@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import fairseq_headprune
+
+fairseq_headprune.register()
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

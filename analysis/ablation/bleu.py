@@ -8,7 +8,7 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_headprune.analysis.ablation.heads_off import heads_off
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.experiments import scoring
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import Head
 
 

@@ -1,4 +1,4 @@
-"""``python -m analysis ablate``: what happens to loss and BLEU when heads are switched off.
+"""``headprune ablate``: what happens to loss and BLEU when heads are switched off.
 
 Every head off alone, all other heads of its layer off, and whole layers off, at test time, without
 any training after it (Michel et al. 2019 call the first two "ablating one" and "all but one").
@@ -174,7 +174,7 @@ def choose_heads(text: str, layout, records: Sequence[Dict[str, Any]]) -> List[H
 
 def _bleu(args, task, model, batches, done, todo, layout) -> Dict[str, Any]:
     from fairseq_headprune.analysis.ablation.bleu import Translator, difference, read_references
-    from fairseq_headprune.experiments import scoring
+    from fairseq_headprune.translation import scoring
 
     singles = {Head(i.type, i.layer, i.head): i for i in todo if i.kind == "without"}
     heads = choose_heads(args.bleu, layout, [done.record(i) for i in singles.values()])

@@ -1,4 +1,4 @@
-"""``python -m analysis figures``: draw every figure that the given tables allow."""
+"""``headprune figures``: draw every figure that the given tables allow."""
 
 import importlib
 import io

@@ -1,7 +1,7 @@
 """Attention maps of chosen sentences: rows attend to columns.
 
 Figure 5 of the paper shows the rare-word head; any heads and sentences can be saved with
-`python -m analysis maps`.
+`headprune maps`.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""``python -m analysis compare``: several models side by side, their heads matched by what they do."""
+"""``headprune match``: several models side by side, their heads matched by what they do."""
 
 import sys
 from datetime import datetime, timezone

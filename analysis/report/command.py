@@ -1,4 +1,4 @@
-"""``python -m analysis report``: the page."""
+"""``headprune report``: the page."""
 
 from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.base import files

@@ -1,4 +1,4 @@
-"""``python -m analysis roles``: stream a dump once and write what every head does."""
+"""``headprune roles``: stream a dump once and write what every head does."""
 
 import argparse
 import json

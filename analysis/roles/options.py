@@ -1,4 +1,4 @@
-"""The options of ``python -m analysis roles``, and which of them make sense together."""
+"""The options of ``headprune roles``, and which of them make sense together."""
 
 import argparse
 from typing import Tuple

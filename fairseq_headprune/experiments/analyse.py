@@ -12,7 +12,7 @@ from fairseq_headprune.base.steps import Steps, read_json, shown
 
 @dataclass(frozen=True)
 class Analysis:
-    """The subset to dump, and more options for ``python -m analysis roles`` (trees, frequencies)."""
+    """The subset to dump, and more options for ``headprune roles`` (trees, frequencies)."""
 
     subset: str
     roles_options: Tuple[str, ...] = ()
@@ -25,8 +25,8 @@ def dump_command(model: str, data: str, subset: str, max_tokens: int, dump: Path
 
 
 def roles_command(dump: Path, out: Path, options: Sequence[str]) -> List[str]:
-    """``python -m analysis roles``, quiet."""
-    start = [sys.executable, "-m", "analysis", "roles", str(dump), "--out", str(out), "--quiet"]
+    """``headprune roles``, quiet."""
+    start = [sys.executable, "-m", "fairseq_headprune", "roles", str(dump), "--out", str(out), "--quiet"]
     return start + list(options)
 
 
@@ -45,8 +45,8 @@ def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens:
 
 
 def draw_figures(points: Path, out: Path) -> None:
-    """``python -m analysis figures`` on a folder of points; it says which pictures need more."""
-    command = [sys.executable, "-m", "analysis", "figures", "--points", str(points)]
+    """``headprune figures`` on a folder of points; it says which pictures need more."""
+    command = [sys.executable, "-m", "fairseq_headprune", "figures", "--points", str(points)]
     command += ["--out", str(out)]
     print(shown(command), flush=True)
     subprocess.run(command, env=commands.environment("", 1), check=False)

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
-from fairseq_headprune.experiments import scoring
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.experiments.points import control_in
 from fairseq_headprune.base.steps import read_json, write_json
 

@@ -12,7 +12,7 @@ from typing import Any, Dict, Mapping, Optional
 
 from fairseq_headprune.checkpoints import reading as checkpoints, removal
 from fairseq_headprune.selection import choose
-from fairseq_headprune.experiments import scoring
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.experiments.points import Point
 from fairseq_headprune.base.steps import read_json
 from fairseq_headprune.units.layout import HeadLayout

@@ -10,7 +10,8 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 from fairseq_headprune.checkpoints import reading as checkpoints, removal
 from fairseq_headprune.selection import choose
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.experiments import commands, results, scoring
+from fairseq_headprune.experiments import commands, results
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.experiments.analyse import Analysis, analyse
 from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
@@ -188,8 +189,8 @@ def make_model(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) 
 
 def remove(steps: Steps, name: str, source: Path, output: Path, target: str = "",
            layout: Optional[HeadLayout] = None) -> None:
-    """What scripts/remove_heads.py does, as a step."""
-    what = ["scripts/remove_heads.py", str(source), str(output)]
+    """What ``headprune remove`` does, as a step."""
+    what = ["headprune", "remove", str(source), str(output)]
     what += ["--keep", target] if target else []
     what += ["--layout", layout.to_json()] if layout else []
     if steps.finished(name, what):

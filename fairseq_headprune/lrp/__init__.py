@@ -4,8 +4,12 @@
 and ``average`` make the paper's head relevance of it. README.md explains the three rules.
 """
 
-from fairseq_headprune.lrp.heads import Average, average, normalise
-from fairseq_headprune.lrp.relevance import ATTENTION_MODES, RULES, Relevance, head_relevance
+from fairseq_headprune.fairseq_adapter import prepare
+
+prepare()
+
+from fairseq_headprune.lrp.heads import Average, average, normalise  # noqa: E402
+from fairseq_headprune.lrp.relevance import ATTENTION_MODES, RULES, Relevance, head_relevance  # noqa: E402
 
 __all__ = [
     "ATTENTION_MODES",

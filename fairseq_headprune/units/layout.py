@@ -146,7 +146,7 @@ class HeadLayout:
             data = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise UserError(
-                f"{source} is not JSON ({error}): give what scripts/head_layout.py --json prints"
+                f"{source} is not JSON ({error}): give what headprune layout --json prints"
             ) from None
         return cls.from_dict(data, source)
 

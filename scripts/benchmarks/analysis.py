@@ -49,8 +49,8 @@ def read_with_argmax(made: synthetic.Synthetic, fast: bool = False) -> None:
 
 
 def analyse(made: synthetic.Synthetic) -> None:
-    """What ``python -m analysis roles`` does, parses and frequencies read, files written."""
-    from analysis.__main__ import main
+    """What ``headprune roles`` does, parses and frequencies read, files written."""
+    from fairseq_headprune.commands import main
 
     with tempfile.TemporaryDirectory(dir=made.dump.parent) as out:
         arguments = [

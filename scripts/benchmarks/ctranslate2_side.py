@@ -10,7 +10,7 @@ from fairseq_headprune.checkpoints import reading as checkpoints, export as depl
 from benchmarks.decoding import generation_options
 from fairseq_headprune.base.timing import in_turns, summary
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.experiments import scoring
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 
 BPE = "@@ "

@@ -10,7 +10,7 @@ import torch
 
 from fairseq_headprune.analysis.ablation import table as ablation_table, sentence_loss
 from fairseq_headprune.analysis import head_table
-from analysis.__main__ import main
+from fairseq_headprune.commands import main
 from fairseq_headprune.analysis.ablation.sentence_loss import Scorer
 from fairseq_headprune.units.layout import Head
 from tests.helpers.analysis_tables import ablation, sweep, write_points

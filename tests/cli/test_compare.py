@@ -1,13 +1,14 @@
-"""scripts/compare_checkpoints.py on a tiny model."""
+"""``headprune compare`` on a tiny model."""
 
 import json
-import runpy
 
 import pytest
 
-from tests.conftest import ROOT
+from fairseq_headprune import commands
 
-main = runpy.run_path(str(ROOT / "scripts" / "compare_checkpoints.py"))["main"]
+
+def main(args):
+    return commands.main(["compare", *args])
 
 
 def test_two_checkpoints_translate_every_sentence(tiny, tmp_path, capsys):

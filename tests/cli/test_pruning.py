@@ -3,7 +3,6 @@
 import json
 import logging
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from fairseq_cli import validate as validate_cli
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import HeadLayout
+from fairseq_headprune.commands import main
 from tests.conftest import ROOT
 from tests.helpers import command_lines
 from tests.helpers.command_lines import TINY, USER_DIR
@@ -44,10 +44,9 @@ def train(data, save_dir, *more, **kwargs):
     return save_dir / "checkpoint_last.pt"
 
 
-def script(name, *args):
-    """Run one of scripts/ in this process."""
-    main = runpy.run_path(str(ROOT / "scripts" / name))["main"]
-    return main([str(a) for a in args])
+def headprune(*args):
+    """Run one of our commands in this process."""
+    assert main([str(a) for a in args]) == 0
 
 
 def hypotheses(data, path, *more):
@@ -157,16 +156,16 @@ def test_gated_removed_and_dense_checkpoints_translate_the_same(tiny, pruned, tm
     layout = checkpoints.open_layout(checkpoints.load_checkpoint(pruned))
     assert len(layout) == 9
     expected = hypotheses(tiny.data, pruned)
-    script("remove_heads.py", pruned, tmp_path / "small.pt")
-    script("remove_heads.py", pruned, tmp_path / "dense.pt", "--dense")
-    script("remove_heads.py", pruned, tmp_path / "half.pt", "--fp16")
+    headprune("remove", pruned, tmp_path / "small.pt")
+    headprune("remove", pruned, tmp_path / "dense.pt", "--dense")
+    headprune("remove", pruned, tmp_path / "half.pt", "--fp16")
     assert hypotheses(tiny.data, tmp_path / "small.pt") == expected
     assert hypotheses(tiny.data, tmp_path / "dense.pt") == expected
     assert len(hypotheses(tiny.data, tmp_path / "half.pt")) == 24
     together = f"{tmp_path / 'small.pt'}:{pruned}"
     assert hypotheses(tiny.data, together) == expected
     capsys.readouterr()
-    script("head_layout.py", tmp_path / "small.pt", "--json")
+    headprune("layout", tmp_path / "small.pt", "--json")
     assert HeadLayout.from_json(capsys.readouterr().out) == layout
     lines = command_lines.interactive(
         ["one two", "three four five"], tiny.data, "--path", tmp_path / "small.pt", "--cpu",
@@ -176,7 +175,7 @@ def test_gated_removed_and_dense_checkpoints_translate_the_same(tiny, pruned, tm
 
 
 def test_plain_fairseq_loads_a_dense_checkpoint(tiny, pruned, tmp_path):
-    script("remove_heads.py", pruned, tmp_path / "dense.pt", "--dense")
+    headprune("remove", pruned, tmp_path / "dense.pt", "--dense")
     run = subprocess.run(
         [sys.executable, "-m", "fairseq_cli.generate", str(tiny.data), "--path",
          str(tmp_path / "dense.pt"), "--gen-subset", "test", "--cpu", "--max-len-b", "12",
@@ -189,7 +188,7 @@ def test_plain_fairseq_loads_a_dense_checkpoint(tiny, pruned, tmp_path):
 
 
 def test_without_the_user_dir_the_message_names_it(tiny, pruned, tmp_path):
-    script("remove_heads.py", pruned, tmp_path / "small.pt")
+    headprune("remove", pruned, tmp_path / "small.pt")
     run = subprocess.run(
         [sys.executable, "-m", "fairseq_cli.generate", str(tiny.data), "--path",
          str(tmp_path / "small.pt"), "--gen-subset", "test", "--cpu"],
@@ -199,7 +198,7 @@ def test_without_the_user_dir_the_message_names_it(tiny, pruned, tmp_path):
 
 
 def test_a_removed_model_is_finetuned_and_pruned_again(tiny, pruned, tmp_path):
-    script("remove_heads.py", pruned, tmp_path / "small.pt")
+    headprune("remove", pruned, tmp_path / "small.pt")
     before = checkpoints.existing_layout(checkpoints.load_checkpoint(tmp_path / "small.pt"))
     tuned = train(tiny.data, tmp_path / "tuned", "--finetune-from-model", tmp_path / "small.pt",
                   "--max-update", "2", "--criterion", "label_smoothed_cross_entropy",
@@ -212,7 +211,7 @@ def test_a_removed_model_is_finetuned_and_pruned_again(tiny, pruned, tmp_path):
     state = checkpoints.load_checkpoint(again)
     assert checkpoints.existing_layout(state) == before
     assert len(checkpoints.open_layout(state)) == wanted
-    script("remove_heads.py", again, tmp_path / "smaller.pt")
+    headprune("remove", again, tmp_path / "smaller.pt")
     assert len(hypotheses(tiny.data, tmp_path / "smaller.pt")) == 24
 
 
@@ -377,7 +376,7 @@ def test_a_bad_option_ends_fairseq_train_with_one_sentence_and_status_2(tiny, tm
     assert run.stderr.strip().splitlines()[-1].startswith("error: --gate-types: unknown attention type")
 
 
-def test_scripts_refuse_with_status_2(tiny, pruned, tmp_path, capsys):
+def test_remove_refuses_with_status_2(tiny, pruned, tmp_path, capsys):
     out = tmp_path / "out.pt"
     out.write_text("here")
     for args, word in (
@@ -387,7 +386,7 @@ def test_scripts_refuse_with_status_2(tiny, pruned, tmp_path, capsys):
         ([tiny.checkpoint, tmp_path / "x.pt", "--layout", '{"enc_self": []}'], "exactly the keys"),
     ):
         with pytest.raises(SystemExit) as caught:
-            script("remove_heads.py", *args)
+            headprune("remove", *args)
         assert caught.value.code == 2
         message = capsys.readouterr().err
         assert word in message and message.count("\n") == 1

@@ -10,7 +10,7 @@ import pytest
 
 from fairseq_headprune.analysis.roles import command as roles_command, stream
 from fairseq_headprune.analysis import stanza_parses
-from analysis.__main__ import COMMANDS, main
+from fairseq_headprune.commands import COMMANDS, main
 from fairseq_headprune.base.progress import Checkpoint
 from tests.helpers.dumps import conllu_text, pointing, random_attention, write_dump
 

@@ -1,19 +1,19 @@
-"""scripts/sweep.py end to end on a tiny model: interruption, continuation, results, refusals."""
+"""``headprune sweep`` end to end on a tiny model: interruption, continuation, results, refusals."""
 
-import importlib.util
 import json
 
 import pytest
 
-from analysis.__main__ import main as analysis_main
-from fairseq_headprune.experiments import commands, pareto, steps
+from fairseq_headprune.commands import main
+from fairseq_headprune.experiments import commands, pareto
+from fairseq_headprune.base import steps
 from fairseq_headprune.units.layout import HeadLayout
 from tests.conftest import ROOT
 from tests.helpers import command_lines
 
-spec = importlib.util.spec_from_file_location("sweep_script", ROOT / "scripts" / "sweep.py")
-sweep_script = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(sweep_script)
+
+def sweep(args):
+    assert main(["sweep", *args]) == 0
 
 
 class Interrupted(Exception):
@@ -39,7 +39,7 @@ def in_process(monkeypatch):
             # as the program logs it; inside the test process the log goes elsewhere
             stdout.write('x | INFO | valid | {"valid_loss": "2.5", "valid_nll_loss": "2.0"}\n')
         elif "analysis" in command:
-            analysis_main(rest[2:])
+            main(rest[2:])
         elif name == "fairseq-generate":
             stdout.write(command_lines.generate(*rest, "--cpu"))
         else:
@@ -64,13 +64,13 @@ def test_a_sweep_goes_on_where_it_was_interrupted(tiny, tmp_path, in_process, ca
                      "--criteria", "random", "--counts", "4", "--results", results)
     in_process["die_at"] = 5  # baseline: translate, validate; control: train twice, translate; then
     with pytest.raises(Interrupted):
-        sweep_script.main(args)
+        sweep(args)
     first = list(in_process["ran"])
     assert (out / "all-control" / "result.json").exists()
     assert not (out / "all-l0.05" / "result.json").exists()
 
     in_process["die_at"] = None
-    sweep_script.main(args)
+    sweep(args)
     both = in_process["ran"]
     assert len({tuple(c) for c in both}) == len(both), "a finished step was run again"
     assert both[: len(first)] == first
@@ -95,11 +95,11 @@ def test_a_sweep_goes_on_where_it_was_interrupted(tiny, tmp_path, in_process, ca
     assert any("all-random-4" in line and "4" in line for line in table[-8:])
 
     before = len(both)
-    sweep_script.main(args)
+    sweep(args)
     assert len(both) == before, "a finished sweep has nothing to run"
     # other options in the same folder would mix two experiments
     with pytest.raises(SystemExit) as stopped:
-        sweep_script.main([a if a != "6" else "7" for a in args])
+        sweep([a if a != "6" else "7" for a in args])
     assert stopped.value.code == 2
     assert "sweep with other options" in capsys.readouterr().err
 
@@ -109,7 +109,7 @@ def test_the_same_layout_from_scratch(tiny, tmp_path, in_process):
     layout = {"enc_self": [[1], []], "dec_self": [[0, 2], [3]], "dec_enc": [[0], [1, 2, 3]]}
     (out / "some-point").mkdir(parents=True)
     (out / "some-point" / "layout.json").write_text(json.dumps(layout))
-    sweep_script.main(arguments(tiny, out, "--no-control", "--scratch", "some-point",
+    sweep(arguments(tiny, out, "--no-control", "--scratch", "some-point",
                                 "--scratch-updates", "4", "--only", "scratch-some-point"))
     point = steps.read_json(out / "scratch-some-point" / "result.json")
     assert point["layout"] == layout and point["updates_in_all"] == 4
@@ -119,13 +119,13 @@ def test_the_same_layout_from_scratch(tiny, tmp_path, in_process):
 def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     out = tmp_path / "runs"
     args = arguments(tiny, out, "--lambdas", "none", "--only", "baseline")
-    sweep_script.main(args)
+    sweep(args)
     assert steps.read_json(out / "baseline" / "result.json")["functions"] is None
     ran = len(in_process["ran"])
     frequencies = tiny.data / "dict.src.txt"
     args += ["--analyse", "test", "--roles-options", f"--frequencies {frequencies} --bootstrap 10 --rare-top 1"]
     args += ["--elsewhere", f"same={tiny.data}/test"]
-    sweep_script.main(args)
+    sweep(args)
     result = steps.read_json(out / "baseline" / "result.json")
     assert result["elsewhere"]["same"]["bleu"] == result["scores"]["together"]["bleu"]
     functions = steps.read_json(out / "baseline" / "result.json")["functions"]
@@ -155,7 +155,7 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
 ])
 def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, more, message):
     with pytest.raises(SystemExit) as stopped:
-        sweep_script.main(arguments(tiny, tmp_path / "runs", *more))
+        sweep(arguments(tiny, tmp_path / "runs", *more))
     assert stopped.value.code == 2
     assert message in capsys.readouterr().err
     assert not [c for c in in_process["ran"] if "nosuch" in c or c[0].endswith("fairseq-train")]
@@ -164,7 +164,7 @@ def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, mor
 def test_a_missing_baseline_is_noticed_in_a_dry_run(tiny, tmp_path, capsys):
     _, *rest = arguments(tiny, tmp_path / "runs", "--dry-run")
     with pytest.raises(SystemExit) as stopped:
-        sweep_script.main([str(tmp_path / "no.pt"), *rest])
+        sweep([str(tmp_path / "no.pt"), *rest])
     assert stopped.value.code == 2
     assert "no.pt" in capsys.readouterr().err and not (tmp_path / "runs").exists()
 
@@ -173,7 +173,7 @@ def test_lines_of_references_are_counted(tiny, tmp_path, capsys, in_process):
     short = tmp_path / "short.txt"
     short.write_text("one\n" * 23)
     with pytest.raises(SystemExit):
-        sweep_script.main(arguments(tiny, tmp_path / "runs", "--lambdas", "none", "--only", "baseline",
+        sweep(arguments(tiny, tmp_path / "runs", "--lambdas", "none", "--only", "baseline",
                                     "--test", f"short=test:{short}"))
     assert "short.txt has 23 lines, the set short has 24 sentences" in capsys.readouterr().err
 
@@ -182,7 +182,7 @@ def test_references_in_pieces_are_refused(tiny, tmp_path, capsys):
     pieces = tmp_path / "pieces.txt"
     pieces.write_text("o@@ ne\n" * 24)
     with pytest.raises(SystemExit):
-        sweep_script.main(arguments(tiny, tmp_path / "runs", "--dry-run", "--elsewhere", f"x=test:{pieces}"))
+        sweep(arguments(tiny, tmp_path / "runs", "--dry-run", "--elsewhere", f"x=test:{pieces}"))
     assert "pieces.txt are BPE pieces (@@): give detokenised text" in capsys.readouterr().err
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairseq_headprune.analysis import page_tables
-from analysis.__main__ import main
+from fairseq_headprune.commands import main
 from fairseq_headprune.base.errors import UserError
 from tests.conftest import ROOT
 from tests.helpers.analysis_tables import ablation

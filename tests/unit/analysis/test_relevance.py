@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
+from fairseq_headprune.commands import main
 from fairseq_headprune.analysis import relevance
 from fairseq_headprune.dump import DumpWriter, make_manifest, open_dump
 from fairseq_headprune.base.errors import UserError
@@ -144,15 +145,13 @@ def test_halves_are_the_means_of_even_and_odd_sentences(tmp_path):
         assert half.counts["steps"] == sum(id + 1 for id in ids)
 
 
-def test_the_script_draws_every_type_of_every_rule(tmp_path, capsys):
-    from scripts import relevance_maps
-
+def test_the_command_draws_every_type_of_every_rule(tmp_path, capsys):
     paths = [
         str(saved(tmp_path / f"{rule}.json", rule=rule, seed=n))
         for n, rule in enumerate(("alpha-beta", "epsilon"))
     ]
     dumped(tmp_path / "d")
-    relevance_maps.main([*paths, "--dump", str(tmp_path / "d"), "--out", str(tmp_path / "out")])
+    main(["relevance", *paths, "--dump", str(tmp_path / "d"), "--out", str(tmp_path / "out")])
     names = {path.name for path in (tmp_path / "out").glob("*.png")}
     assert len(names) == 6 and "epsilon_dec-enc.png" in names
     comparison = json.loads((tmp_path / "out" / "agreement.json").read_text())

@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import decoding, floor, interleave, models, profile, report, training
+from benchmarks import decoding, floor, models, profile, report, training
+from fairseq_headprune.base import timing as interleave
 from benchmarks.models import SIZES, Size
 from fairseq_headprune.base.errors import UserError
 

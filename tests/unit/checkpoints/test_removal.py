@@ -16,7 +16,7 @@ from tests.helpers import checkpoint_files
 from tests.helpers.our_models import config, gated, set_log_a, stock
 from tests.helpers.small_models import batch, randomise
 from tests.helpers.translate import beam, logits, same_translations
-from tests.unit.test_attention import LENGTHS, ONE_EMPTY, SOME
+from tests.unit.nn.test_attention import LENGTHS, ONE_EMPTY, SOME
 
 
 def gated_file(tmp_path, layout, **options):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.experiments import scoring
+from fairseq_headprune.translation import scoring
 
 OUTPUT = """2020-01-01 | INFO | something
 S-1\tb b

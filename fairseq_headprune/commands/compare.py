@@ -1,20 +1,17 @@
-#!/usr/bin/env python3
-"""Translate one set with several checkpoints in turns; print heads, BLEU, sizes and speed."""
+"""``headprune compare``: translate one set with several checkpoints in turns; print heads, BLEU, sizes and speed."""
 
-import argparse
 import sys
 from pathlib import Path
 
 import sacrebleu
 
 from fairseq_headprune.experiments import comparison
-from fairseq_headprune.base.errors import UserError, command
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.recording.relevance_table import save_json
 
 
-@command
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_arguments(parser):
+    """Declare the options."""
     parser.add_argument("checkpoints", nargs="+", metavar="NAME=FILE",
                         help="checkpoints to compare; speed is relative to the first")
     parser.add_argument("--data", required=True, help="folder of binarised data (fairseq-preprocess)")
@@ -24,7 +21,10 @@ def main(argv=None):
     parser.add_argument("--tokenize", default="none", help="sacreBLEU's tokenisation; BLEU is over "
                         "the words of the binarised text, which is tokenised already (default: none)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
-    args = parser.parse_args(argv)
+
+
+def run(args):
+    """Run the command."""
     named = {}
     for part in args.checkpoints:
         name, _, path = part.partition("=")
@@ -59,7 +59,3 @@ def main(argv=None):
     if args.json:
         save_json(comparison.as_json(rows), args.json)
     print(comparison.table(rows))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,19 +1,16 @@
-#!/usr/bin/env python3
-"""Write a checkpoint without the heads whose gates are closed, or without heads of your choice."""
+"""``headprune remove``: write a checkpoint without the heads whose gates are closed, or without heads of your choice."""
 
-import argparse
 import os
 
 from fairseq_headprune.checkpoints import reading as checkpoints, removal
 from fairseq_headprune.selection import choose
-from fairseq_headprune.base.errors import UserError, command
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.models.layout_source import read_layout
 from fairseq_headprune.units.target import parse_target
 
 
-@command
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_arguments(parser):
+    """Declare the options."""
     parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
     parser.add_argument("output", help="checkpoint file to write")
     parser.add_argument("--layout", help="keep these heads (JSON file, checkpoint or JSON text) "
@@ -25,7 +22,10 @@ def main(argv=None):
     parser.add_argument("--fp16", action="store_true", help="store half-precision weights")
     parser.add_argument("--force", action="store_true", help="overwrite the output; allow removing "
                         "every dec-enc head")
-    args = parser.parse_args(argv)
+
+
+def run(args):
+    """Run the command."""
     if args.layout is not None and args.keep is not None:
         raise UserError("give --layout or --keep, not both")
     if os.path.exists(args.output) and not args.force:
@@ -45,7 +45,3 @@ def main(argv=None):
     new = removal.parameter_count(result["model"])
     size = os.path.getsize(args.output)
     print(f"parameters: {old:,} -> {new:,}; {args.output}: {size:,} bytes")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,7 +1,5 @@
-#!/usr/bin/env python3
-"""Heat maps of head relevance from saved tables, and how far the rules agree."""
+"""``headprune relevance``: heat maps of head relevance from saved tables, and how far the rules agree."""
 
-import argparse
 import io
 import sys
 from pathlib import Path
@@ -9,13 +7,12 @@ from pathlib import Path
 from fairseq_headprune.base import files
 from fairseq_headprune.analysis import relevance
 from fairseq_headprune.dump import open_dump
-from fairseq_headprune.base.errors import command, out_folder
+from fairseq_headprune.base.errors import out_folder
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
 
 
-@command
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_arguments(parser):
+    """Declare the options."""
     parser.add_argument("tables", nargs="+", metavar="FILE",
                         help="tables of fairseq-generate --relevance-table, one per rule")
     parser.add_argument("--dump", action="append", default=[], metavar="DIR",
@@ -23,7 +20,10 @@ def main(argv=None):
                         "sentences agree (repeatable)")
     parser.add_argument("--out", required=True, type=lambda text: Path(out_folder(text)),
                         help="folder for the pictures and agreement.json")
-    args = parser.parse_args(argv)
+
+
+def run(args):
+    """Run the command."""
     tables = [relevance.read(path) for path in args.tables]
     halves = [relevance.split_half(open_dump(path)) for path in args.dump]
     comparison = relevance.compare(tables, halves)
@@ -47,7 +47,3 @@ def main(argv=None):
             files.write_bytes(args.out / f"{table.rule}_{flag(type)}.png", picture.getvalue())
     files.write_json(args.out / "agreement.json", comparison)
     print(relevance.markdown(comparison), end="")
-
-
-if __name__ == "__main__":
-    sys.exit(main())

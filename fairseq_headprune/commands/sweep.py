@@ -1,13 +1,12 @@
-#!/usr/bin/env python3
-"""Prune one baseline many times (a grid of lambda, head counts, other criteria) and compare."""
+"""``headprune sweep``: prune one baseline many times (a grid of lambda, head counts, other criteria) and compare."""
 
-import argparse
 import shlex
 import sys
 from pathlib import Path
 
-from fairseq_headprune.base.errors import UserError, command, out_folder
-from fairseq_headprune.experiments import pareto, points, run
+from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.experiments import pareto, points
+from fairseq_headprune.experiments import run as running
 from fairseq_headprune.experiments.analyse import Analysis, draw_figures
 from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
@@ -42,8 +41,8 @@ def words(option, text):
         raise UserError(f"{option} '{text}' cannot be split into words: {error}") from None
 
 
-def parse(argv):
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_arguments(parser):
+    """Declare the options."""
     add = parser.add_argument
     add("baseline", help="converged checkpoint of a Transformer (stock, gated or pruned)")
     add("--data", required=True, help="folder of binarised data")
@@ -80,7 +79,7 @@ def parse(argv):
                 help=f"default: {option.default:g}")
     add("--train-options", default="", help="more options for every fairseq-train command")
     add("--analyse", default="", metavar="SUBSET", help="also dump attention on this subset and run "
-        "python -m analysis roles: what the heads that are left do")
+        "headprune roles: what the heads that are left do")
     add("--roles-options", default="", help="options of that, e.g. '--conllu FILE --frequencies DICT'")
     add("--beam", type=int, default=5)
     add("--generate-tokens", type=int, default=4000, help="--max-tokens of translation")
@@ -92,12 +91,10 @@ def parse(argv):
     add("--no-table", action="store_true", help="do not compare yet: for all but the last of several sweeps "
         "into one folder")
     add("--dry-run", action="store_true", help="list the points and stop")
-    return parser.parse_args(argv)
 
 
-@command
-def main(argv=None):
-    args = parse(argv)
+def run(args):
+    """Run the command."""
     for name in ("beam", "generate_tokens", "jobs", "threads", "max_tokens"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
@@ -129,10 +126,10 @@ def main(argv=None):
         extra=words("--train-options", args.train_options),
     )
     analysis = Analysis(args.analyse, words("--roles-options", args.roles_options)) if args.analyse else None
-    sweep = run.Sweep(
-        args.baseline, args.data, args.out, tuple(run.parse_test(t) for t in args.test),
+    sweep = running.Sweep(
+        args.baseline, args.data, args.out, tuple(running.parse_test(t) for t in args.test),
         args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
-        analysis, tuple(run.parse_test(t, "--elsewhere") for t in args.elsewhere),
+        analysis, tuple(running.parse_test(t, "--elsewhere") for t in args.elsewhere),
     )
     if args.figures and not args.results:
         raise UserError("--figures needs --results, the folder of the points' JSON files")
@@ -142,13 +139,9 @@ def main(argv=None):
             print(point)
         return
     devices = split(args.devices, ",") or [""] * args.jobs
-    run.run_sweep(sweep, grid, devices)
+    running.run_sweep(sweep, grid, devices)
     if args.no_table:
         return
     print(pareto.compare(args.out, args.results))
     if args.figures:
         draw_figures(args.results, args.figures)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,13 @@
-#!/usr/bin/env python3
-"""Print which heads a checkpoint has, and what its gates say."""
+"""``headprune layout``: print which heads a checkpoint has, and what its gates say."""
 
-import argparse
 import json
 
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.selection import choose
-from fairseq_headprune.base.errors import command
 
 
-@command
-def main(argv=None):
-    parser = argparse.ArgumentParser(description=__doc__)
+def add_arguments(parser):
+    """Declare the options."""
     parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
     parser.add_argument(
         "--json",
@@ -21,7 +17,10 @@ def main(argv=None):
     parser.add_argument(
         "--json-gates", action="store_true", help="print layout, P(open) and counts as JSON"
     )
-    args = parser.parse_args(argv)
+
+
+def run(args):
+    """Run the command."""
     state = checkpoints.load_checkpoint(args.checkpoint)
     if args.json:
         print(checkpoints.open_layout(state).to_json())
@@ -30,7 +29,3 @@ def main(argv=None):
     else:
         print(choose.describe(state))
         print("\nlayout: " + checkpoints.open_layout(state).to_json())
-
-
-if __name__ == "__main__":
-    main()
