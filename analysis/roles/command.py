@@ -126,7 +126,7 @@ def _trees(dump, args, out) -> Tuple[Optional[ConlluFile], Optional[Dict]]:
 def _stream(dump, analysis, checkpoint, out, args) -> List[Dict]:
     """Run the pass from the start or from where a killed run was; the unaligned sentences."""
     listing = out / LISTING
-    state = checkpoint.load(fairseq_headprune.analysis.roles.tallies()) or {
+    state = checkpoint.load(analysis.tallies()) or {
         "shard": 0,
         "position": 0,
         "counts": {},
@@ -152,7 +152,7 @@ def _stream(dump, analysis, checkpoint, out, args) -> List[Dict]:
             _check_fit(analysis, unaligned, args, last=position == len(dump))
             file.flush()
             checkpoint.save(
-                fairseq_headprune.analysis.roles.tallies(),
+                analysis.tallies(),
                 {
                     "shard": shard,
                     "position": position,

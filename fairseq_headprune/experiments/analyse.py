@@ -40,7 +40,7 @@ def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens:
     """Make FOLDER/dump and FOLDER/roles, or what is missing of them; returns the functions."""
     dump, out = steps.folder / "dump", steps.folder / "roles"
     steps.command("dump", dump_command(model, data, analysis.subset, max_tokens, dump))
-    steps.command("roles", roles_command(dump, out, fairseq_headprune.analysis.roles.options))
+    steps.command("roles", roles_command(dump, out, analysis.roles_options))
     return functions(read_json(out / "heads.json"))
 
 

@@ -134,11 +134,11 @@ def run(bench: Bench, directory: Optional[str] = None, out: Optional[str] = None
 
 
 def _in_new_process(side: str, home: Path) -> Dict:
-    code = "import json, sys; from analysis.benchmark import measure; print(json.dumps(measure(*sys.argv[1:])))"
+    code = "import json, sys; from benchmarks.analysis import measure; print(json.dumps(measure(*sys.argv[1:])))"
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     done = subprocess.run(
         [sys.executable, "-c", code, side, str(home)],
-        env={**os.environ, **one},
+        env={**os.environ, **one, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)},
         capture_output=True,
         text=True,
     )

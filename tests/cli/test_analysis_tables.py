@@ -244,7 +244,7 @@ def test_report_refuses_to_set_two_models_side_by_side(tmp_path, capsys):
 def test_compare_writes_three_tables(dump, tmp_path, capsys):
     one = write_heads_json(tmp_path / "one", seed=1)
     two = write_heads_json(tmp_path / "two", seed=2)
-    run("compare", f"a={one}", f"b={two}", "--dumps", f"a={dump}", f"b={dump}", "--attention-weight", "1", "--out", tmp_path / "out")
+    run("match", f"a={one}", f"b={two}", "--dumps", f"a={dump}", f"b={dump}", "--attention-weight", "1", "--out", tmp_path / "out")
     data = json.loads((tmp_path / "out" / "compare.json").read_text())
     matching = data["matchings"][0]
     assert matching["shared_sentences"] == 3 and matching["matched"] == matching["same_number"] == 48
@@ -260,7 +260,7 @@ def test_compare_with_a_pruned_model_leaves_heads_alone(tmp_path):
     removed = [("enc_self", layer, h) for layer in range(6) for h in range(8) if (layer, h) not in ((0, 0), (0, 1))]
     one = write_heads_json(tmp_path / "one")
     few = write_heads_json(tmp_path / "few", removed=removed)
-    run("compare", one, few, "--out", tmp_path / "out")
+    run("match", one, few, "--out", tmp_path / "out")
     matching = json.loads((tmp_path / "out" / "compare.json").read_text())["matchings"][0]
     assert (matching["matched"], matching["unmatched"]) == (2, 46)
     matched = {p["head"]: p["other"] for p in matching["pairs"] if p["other"]}
@@ -270,10 +270,10 @@ def test_compare_with_a_pruned_model_leaves_heads_alone(tmp_path):
 def test_compare_refuses_bad_input(dump, tmp_path, capsys):
     one, two = write_heads_json(tmp_path / "one"), write_heads_json(tmp_path / "two")
     out = tmp_path / "out"
-    assert "at least two" in refused(capsys, "compare", one, "--out", out)
-    assert "--least must lie between" in refused(capsys, "compare", one, two, "--least", "2", "--out", out)
-    assert "no heads.json is called 'three'" in refused(capsys, "compare", one, two, "--dumps", f"three={dump}", "--out", out)
-    assert "--types dec-enc" in refused(capsys, "compare", one, two, "--types", "dec-enc", "--out", out)
+    assert "at least two" in refused(capsys, "match", one, "--out", out)
+    assert "--least must lie between" in refused(capsys, "match", one, two, "--least", "2", "--out", out)
+    assert "no heads.json is called 'three'" in refused(capsys, "match", one, two, "--dumps", f"three={dump}", "--out", out)
+    assert "--types dec-enc" in refused(capsys, "match", one, two, "--types", "dec-enc", "--out", out)
     label = head_table.split_label(str(one))[0]
-    assert "--dumps must name a dump of" in refused(capsys, "compare", one, two, "--dumps", f"{label}={dump}", "--out", out)
+    assert "--dumps must name a dump of" in refused(capsys, "match", one, two, "--dumps", f"{label}={dump}", "--out", out)
     assert not out.exists()

@@ -38,7 +38,7 @@ def in_process(monkeypatch):
             command_lines.train(*rest, "--cpu")
             # as the program logs it; inside the test process the log goes elsewhere
             stdout.write('x | INFO | valid | {"valid_loss": "2.5", "valid_nll_loss": "2.0"}\n')
-        elif "analysis" in command:
+        elif "fairseq_headprune" in command:
             main(rest[2:])
         elif name == "fairseq-generate":
             stdout.write(command_lines.generate(*rest, "--cpu"))

@@ -5,6 +5,7 @@ import argparse
 import pytest
 
 from fairseq_headprune.base.errors import out_folder
+from fairseq_headprune.commands import COMMANDS
 
 
 @pytest.mark.parametrize("text", ["", " "])
@@ -18,13 +19,13 @@ def test_an_empty_path_is_refused_by_its_option(text, capsys):
         capsys.readouterr().err == "error: --out is empty: name a folder, . for the current one\n"
 
 
-@pytest.mark.parametrize("module", ["roles_command", "compare", "ablate", "figures.command"])
-def test_the_analysis_refuses_it(module, monkeypatch, tmp_path, capsys):
+@pytest.mark.parametrize("command", ["roles", "match", "ablate", "figures"])
+def test_the_analysis_refuses_it(command, monkeypatch, tmp_path, capsys):
     import importlib
 
     monkeypatch.chdir(tmp_path)
     parser = argparse.ArgumentParser()
-    importlib.import_module(f"analysis.{module}").add_arguments(parser)
+    importlib.import_module(COMMANDS[command][0]).add_arguments(parser)
     with pytest.raises(SystemExit):
         parser.parse_args(["--out", ""])
     assert capsys.readouterr().err.startswith("error: --out is empty") and not list(tmp_path.iterdir())

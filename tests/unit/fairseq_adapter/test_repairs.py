@@ -56,8 +56,8 @@ def test_a_fairseq_checkpoint_loads_and_code_in_one_does_not(tmp_path, shared):
 
 def test_a_mistake_of_the_user_ends_with_one_sentence_and_status_2():
     program = (
-        "import fairseq_headprune\n"
-        "from fairseq_headprune.errors import UserError\n"
+        "import fairseq_headprune\nfairseq_headprune.register()\n"
+        "from fairseq_headprune.base.errors import UserError\n"
         "raise UserError('--option is wrong: use another')"
     )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
