@@ -273,16 +273,19 @@ def test_resumed_training_equals_training_in_one_go(tiny, tmp_path):
         torch.testing.assert_close(two[name], one[name], atol=1e-6, rtol=1e-5, msg=name)
 
 
-@pytest.fixture(scope="module")
-def one_batch(tmp_path_factory):
-    """Data whose training set is 32 sentences."""
-    root = tmp_path_factory.mktemp("one")
-    command_lines.number_corpus(root, {"train": 32, "test": 8})
+def small_data(root, sentences):
+    """Data whose training set has so many sentences."""
+    command_lines.number_corpus(root, {"train": sentences, "test": 8})
     command_lines.preprocess(
         *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"),
         *("--trainpref", root / "train", "--testpref", root / "test", "--destdir", root / "bin"),
     )
     return root / "bin"
+
+
+@pytest.fixture(scope="module")
+def one_batch(tmp_path_factory):
+    return small_data(tmp_path_factory.mktemp("one"), 32)
 
 
 def gates_after_one_step(data, out, sentences, update_freq, workers):
@@ -311,6 +314,14 @@ def test_the_gates_gradient_does_not_depend_on_workers_or_accumulation(one_batch
     for name, sentences, freq, workers in (("b", 8, 4, 1), ("c", 8, 2, 2)):
         split = gates_after_one_step(one_batch, tmp_path / name, sentences, freq, workers)
         torch.testing.assert_close(split, whole, atol=1e-5, rtol=0)
+
+
+def test_an_update_that_leaves_a_worker_a_batch_short(tmp_path):
+    """Three batches on 2 workers x 2: the second worker's last share is empty."""
+    data = small_data(tmp_path, 24)
+    whole = gates_after_one_step(data, tmp_path / "a", 24, 1, 1)
+    split = gates_after_one_step(data, tmp_path / "b", 8, 2, 2)
+    torch.testing.assert_close(split, whole, atol=1e-5, rtol=0)
 
 
 def test_two_workers_start_from_a_checkpoint_and_resume(tiny, tmp_path):
