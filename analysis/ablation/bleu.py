@@ -23,11 +23,11 @@ def read_references(path: str, sentences: int) -> List[str]:
 class Translator:
     """Beam search over the same batches for variants of one model.
 
-    ``bpe``: how pieces are joined, as fairseq's ``--post-process`` names it. ``language``: of the
-    Moses tokenizer to undo, or None.
+    ``bpe``: how pieces are joined, as fairseq's ``--remove-bpe`` names it (None: found from the
+    dictionary). ``language``: of the Moses tokenizer to undo, or None.
     """
 
-    def __init__(self, task, model, batches: List[Dict], beam: int, bpe: str, language: Optional[str]):
+    def __init__(self, task, model, batches: List[Dict], beam: int, bpe: Optional[str], language: Optional[str]):
         self.model = model
         self.batches = batches
         self.beam = beam
@@ -35,14 +35,16 @@ class Translator:
         self.language = language
         self.dictionary = task.target_dictionary
 
-    def _texts(self, ids) -> List[str]:
+    def _texts(self, ids, reference: bool = False) -> List[str]:
         pad = self.dictionary.pad()
-        lines = [self.dictionary.string(utils.strip_pad(ids[i], pad), self.bpe) for i in sorted(ids)]
+        lines = [
+            scoring.words(self.dictionary, utils.strip_pad(ids[i], pad), self.bpe, reference) for i in sorted(ids)
+        ]
         return lines if self.language is None else scoring.detokenize(lines, self.language)
 
     def references(self) -> List[str]:
         """The targets of the data as text, undone exactly as translations are."""
-        return self._texts({int(i): t for b in self.batches for i, t in zip(b["id"], b["target"])})
+        return self._texts({int(i): t for b in self.batches for i, t in zip(b["id"], b["target"])}, True)
 
     @torch.no_grad()
     def translate(self, off: Iterable[Head] = ()) -> List[str]:

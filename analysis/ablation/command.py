@@ -34,8 +34,8 @@ def add_arguments(parser):
     parser.add_argument("--bleu", metavar="HEADS", help="also translate: all, the N heads whose loss "
                         "changes most, or heads like enc-self:0:3,dec-enc:5:1 (each off alone)")
     parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--bpe", default="@@ ", help="mark of split words to undo before BLEU "
-                        "('@@ ', the default, or sentencepiece)")
+    parser.add_argument("--bpe", "--remove-bpe", help="how pieces are joined before BLEU, as fairseq-generate's "
+                        "--remove-bpe (default: found from the dictionary)")
     parser.add_argument("--moses", metavar="LANG", help="undo Moses tokenization in this language")
     parser.add_argument("--references", help="text file to score against; default: the data's targets")
     parser.add_argument("--resamples", type=int, default=1000, help="bootstrap resamples over sentences")

@@ -20,6 +20,9 @@ def add_arguments(parser):
     parser.add_argument("--max-sentences", type=int, default=16, help="sentences in a batch")
     parser.add_argument("--tokenize", default="none", help="sacreBLEU's tokenisation; BLEU is over "
                         "the words of the binarised text, which is tokenised already (default: none)")
+    parser.add_argument("--remove-bpe", "--post-process", nargs="?", const="@@ ", metavar="MARK",
+                        help="how pieces are joined to words, as fairseq-generate takes it: @@, sentencepiece, ... "
+                        "(default: found from the dictionary)")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
 
 
@@ -54,7 +57,8 @@ def run(args):
         print(f"\rtranslating: batch {done} of {total}", end=end, file=sys.stderr, flush=True)
 
     rows = comparison.compare(
-        named, args.data, args.gen_subset, args.beam, args.max_sentences, args.tokenize, progress
+        named, args.data, args.gen_subset, args.beam, args.max_sentences, args.tokenize, progress,
+        args.remove_bpe,
     )
     if args.json:
         save_json(comparison.as_json(rows), args.json)

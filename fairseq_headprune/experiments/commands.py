@@ -10,6 +10,7 @@ from typing import Any, Dict, List, Mapping, Tuple
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.points import SETTINGS, Point
 from fairseq_headprune.models.config import StockTransformerOptions
+from fairseq_headprune.translation import scoring
 
 USER_DIR = str(Path(__file__).resolve().parents[1])
 
@@ -133,10 +134,11 @@ def scratch(point: Point, layout: str, options: Mapping[str, Any], data: str, sa
 
 
 def translate(model: str, data: str, subset: str, beam: int, max_tokens: int) -> List[str]:
-    """Beam search over one subset, BPE removed; hypotheses on standard output."""
+    """Beam search over one subset, pieces joined; hypotheses on standard output."""
+    pieces = ["sentencepiece"] if scoring.splitting_of(data) == "sentencepiece" else []
     return [
         program("fairseq-generate"), data, "--user-dir", USER_DIR, "--path", model,
-        "--gen-subset", subset, "--beam", str(beam), "--max-tokens", str(max_tokens), "--remove-bpe",
+        "--gen-subset", subset, "--beam", str(beam), "--max-tokens", str(max_tokens), "--remove-bpe", *pieces,
         "--no-progress-bar",
     ]
 

@@ -8,7 +8,7 @@ import os
 import random
 import time
 from dataclasses import asdict, dataclass
-from typing import Callable, Dict, List, Mapping, Sequence
+from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 import sacrebleu
 import torch
@@ -17,6 +17,7 @@ from fairseq import utils
 from fairseq_headprune.checkpoints import reading as checkpoints, removal
 from fairseq_headprune.base.timing import ratios
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
 
 
@@ -43,8 +44,9 @@ class Row:
 class Contestant:
     """One loaded model with fairseq's own generator for it."""
 
-    def __init__(self, path: str, data: str, beam: int):
+    def __init__(self, path: str, data: str, beam: int, bpe: Optional[str] = None):
         self.path = path
+        self.bpe = bpe
         self.state = checkpoints.load_checkpoint(path)
         self.model, cfg, self.task = checkpoints.load_model(path, data)
         cfg.generation.beam = beam
@@ -60,19 +62,16 @@ class Contestant:
         found = self.task.inference_step(self.generator, [self.model], sample)
         self.seconds.append(time.process_time() - start)
         for number, hypotheses in zip(sample["id"].tolist(), found):
-            self.translations[number] = text(self.task.target_dictionary, hypotheses[0]["tokens"])
+            self.translations[number] = scoring.words(
+                self.task.target_dictionary, hypotheses[0]["tokens"], self.bpe
+            )
 
 
-def text(dictionary, tokens) -> str:
-    """Words of a token sequence, BPE pieces joined."""
-    return dictionary.string(tokens, bpe_symbol="@@ ", unk_string="<unk>")
-
-
-def reading(dataset, task) -> Dict[int, str]:
+def reading(dataset, task, bpe: Optional[str] = None) -> Dict[int, str]:
     """Reference translations by sentence number."""
     pad = task.target_dictionary.pad()
     return {
-        i: text(task.target_dictionary, utils.strip_pad(dataset[i]["target"], pad))
+        i: scoring.words(task.target_dictionary, utils.strip_pad(dataset[i]["target"], pad), bpe, True)
         for i in range(len(dataset))
     }
 
@@ -85,12 +84,14 @@ def compare(
     sentences_per_batch: int = 16,
     tokenize: str = "none",
     progress: Callable[[int, int], None] = lambda done, total: None,
+    bpe: Optional[str] = None,
 ) -> List[Row]:
     """One Row per checkpoint of ``named`` (name -> path), the first one being the yardstick of speed.
+    ``bpe``: how pieces are joined, as fairseq's ``--remove-bpe`` (None: found from the dictionary).
 
     UserError when a file is no Transformer checkpoint, or a sentence would go untranslated.
     """
-    contestants = {name: Contestant(path, data, beam) for name, path in named.items()}
+    contestants = {name: Contestant(path, data, beam, bpe) for name, path in named.items()}
     first = next(iter(contestants.values()))
     try:
         first.task.load_dataset(subset)
@@ -108,7 +109,7 @@ def compare(
             for name in names:
                 contestants[name].translate(sample)
             progress(number + 1, total)
-    references = reading(dataset, first.task)
+    references = reading(dataset, first.task, bpe)
     return [row(name, c, first, references, tokenize) for name, c in contestants.items()]
 
 
@@ -120,9 +121,8 @@ def row(name: str, one: Contestant, first: Contestant, references, tokenize: str
         )
     numbers = sorted(references)
     metric = sacrebleu.BLEU(tokenize=tokenize, force=True)
-    score = metric.corpus_score(
-        [one.translations[n] for n in numbers], [[references[n] for n in numbers]]
-    )
+    ours, theirs = scoring.apart([one.translations[n] for n in numbers], [references[n] for n in numbers])
+    score = metric.corpus_score(ours, [theirs])
     layout = checkpoints.open_layout(one.state)
     weights = removal.without_gates(one.state["model"])
     return Row(

@@ -28,7 +28,8 @@ def valid_loss(log: str) -> Optional[Dict[str, float]]:
         values = json.loads(match[1])
         loss, nll = values.get("valid_loss"), values.get("valid_nll_loss")
         if loss is not None:
-            found = {"loss": float(loss), "nll_loss": float(nll)}
+            # cross_entropy without label smoothing reports one loss, which is the plain one
+            found = {"loss": float(loss), "nll_loss": float(loss if nll is None else nll)}
     return found
 
 

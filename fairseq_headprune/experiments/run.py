@@ -223,9 +223,14 @@ def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str
     references = scoring.read_lines(test.references) if test.references else None
     text = (steps.folder / output).read_text(encoding="utf-8")
     parsed = scoring.parse_generate(text, str(steps.folder / output), sentences)
+
+    def plain(lines):  # SentencePiece pieces join to plain text; other pieces to Moses tokens
+        whole = scoring.splitting_of(data) == "sentencepiece"
+        return list(lines) if whole else scoring.detokenize(lines, sweep.target_lang)
+
     return {
-        "hypotheses": scoring.detokenize(parsed.hypotheses, sweep.target_lang),
-        "references": references or scoring.detokenize(parsed.references, sweep.target_lang),
+        "hypotheses": plain(parsed.hypotheses),
+        "references": references or plain(parsed.references),
         "source_lengths": [len(s.split()) for s in parsed.sources],
     }
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
@@ -65,6 +65,39 @@ def sentences_in(data: str, subset: str) -> int:
     raise UserError(f"there is no subset '{subset}' in {data}")
 
 
+PIECE_MARKS = {"sentencepiece": "\u2581", "subword_nmt": "@@"}
+"""fairseq's name of a way to split words -> what its pieces carry."""
+
+
+def splitting(symbols: Iterable[str]) -> str:
+    """How a vocabulary splits words, as fairseq's ``--remove-bpe`` names it: ``sentencepiece`` when a piece
+    starts with its mark, else ``subword_nmt`` (which leaves whole words alone)."""
+    return "sentencepiece" if any(s.startswith(PIECE_MARKS["sentencepiece"]) for s in symbols) else "subword_nmt"
+
+
+def splitting_of(data: str) -> str:
+    """`splitting` of the dictionaries in a folder of binarised data."""
+    symbols = (line for path in sorted(Path(data).glob("dict.*.txt")) for line in read_lines(path))
+    return splitting(symbols)
+
+
+def words(dictionary, tokens, bpe: Optional[str] = None, reference: bool = False) -> str:
+    """Token ids as text, pieces joined (``bpe``: as ``--remove-bpe``; None: `splitting` decides).
+
+    An unknown token is ``<unk>`` in a hypothesis and ``<<unk>>`` in a reference, as fairseq-generate writes it.
+    """
+    return dictionary.string(tokens, bpe or splitting(dictionary.symbols), escape_unk=reference)
+
+
+def apart(hypotheses: Sequence[str], references: Sequence[str]) -> Tuple[List[str], List[str]]:
+    """Unknown tokens of both sides as two characters that no tokenizer takes apart and that never match:
+    a word that the model does not know earns no credit where the reference has one, too."""
+    return (
+        [re.sub(r"<unk>", "\ue001", line) for line in hypotheses],
+        [re.sub(r"<<unk>>|<unk>", "\ue000", line) for line in references],
+    )
+
+
 def detokenize(lines: Sequence[str], language: str) -> List[str]:
     """Moses tokens (escaped, hyphens split as @-@) to plain text."""
     from sacremoses import MosesDetokenizer
@@ -86,9 +119,10 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, Any
     """sacreBLEU and chrF2 of detokenised text, with signatures."""
     if len(hypotheses) != len(references):
         raise UserError(f"{len(hypotheses)} hypotheses for {len(references)} references: not one set")
+    hypotheses, references = apart(hypotheses, references)
     bleu, chrf = BLEU(), CHRF()
-    b = bleu.corpus_score(list(hypotheses), [list(references)])
-    c = chrf.corpus_score(list(hypotheses), [list(references)])
+    b = bleu.corpus_score(hypotheses, [references])
+    c = chrf.corpus_score(hypotheses, [references])
     return {
         "sentences": len(references),
         "bleu": round(b.score, 3),
@@ -117,6 +151,7 @@ def by_length(
 def sentence_statistics(hypotheses: Sequence[str], references: Sequence[str]) -> np.ndarray:
     """What corpus BLEU sums over sentences: ``[sentences, 2 + 2 * 4]`` with hypothesis length,
     reference length, then matched and possible n-grams of order 1 to 4."""
+    hypotheses, references = apart(hypotheses, references)
     bleu = BLEU(effective_order=True)
     rows = []
     for hypothesis, reference in zip(hypotheses, references):
@@ -145,6 +180,7 @@ def paired(
     """
     one = sentence_statistics(hypotheses, references)
     two = sentence_statistics(others, references)
+    (hypotheses, references), others = apart(hypotheses, references), apart(others, references)[0]
     generator = np.random.default_rng(seed)
     differences = []
     for _ in range(resamples):
