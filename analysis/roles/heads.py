@@ -168,9 +168,9 @@ class Thresholds(NamedTuple):
     """From when on a head has a function. Shares and margins are fractions of 1."""
 
     positional_share: float = POSITIONAL_SHARE
-    positional_over: str = "all"
-    """Which share is held against it: over "all" query tokens, or over those for which the
-    position exists ("possible")."""
+    positional_over: str = "possible"
+    """Which share is held against it: over the query tokens for which the position exists
+    ("possible"), or over "all", in which a perfect -1 head fails when sentences are short."""
     margin: float = SYNTACTIC_MARGIN
     margin_kind: str = "points"
     """"points": accuracy - baseline >= margin; "relative": accuracy >= (1 + margin) baseline."""
@@ -184,7 +184,8 @@ EDGE = 1e-9
 
 
 def is_positional(positional: Mapping, limits: Thresholds) -> bool:
-    """5.1: the largest weight is at one relative position in at least 90 % of cases."""
+    """5.1: the largest weight is at one relative position in at least 90 % of cases; see
+    `Thresholds.positional_over` for what a case is."""
     share = positional["share" if limits.positional_over == "all" else "share_possible"]
     return share is not None and share >= limits.positional_share - EDGE
 

@@ -62,9 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     rules.add_argument(
         "--positional-over",
-        choices=("all", "possible"),
-        default="all",
-        help="... over all query tokens, or those for which that position exists (default: all)",
+        choices=("possible", "all"),
+        default=roles.Thresholds().positional_over,
+        help="... over the query tokens for which that position exists, or over all of them "
+        "(default: possible)",
     )
     rules.add_argument(
         "--margin",

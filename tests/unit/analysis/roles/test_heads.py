@@ -185,7 +185,7 @@ def test_functions_as_texts():
         assert roles.Function.parse(str(function)) == function
     measured = {"accuracy": 0.6, "baseline": 0.45}
     record = {
-        "positional": {"offset": 1, "share": 0.93},
+        "positional": {"offset": 1, "share": 0.85, "share_possible": 0.93},
         "syntactic": {"nsubj": {"h->d": measured, "d->h": {"accuracy": 0.5, "baseline": 0.45}}},
         "rare": {"two_rarest": 0.83, "two_rarest_chance": 0.2},
     }

@@ -8,7 +8,7 @@ import pytest
 from fairseq_headprune.analysis.roles import tables as roles_tables, stream
 from fairseq_headprune.analysis.frequencies import Frequencies
 from fairseq_headprune.analysis.parses import ConlluFile, relation_name
-from fairseq_headprune.analysis.roles.heads import Thresholds
+from fairseq_headprune.analysis.roles.heads import Thresholds, functions
 from fairseq_headprune.dump import open_dump
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import HeadLayout
@@ -253,6 +253,16 @@ def test_positional_heads_at_95_and_85_percent(tmp_path):
     assert first["confidence"] == pytest.approx(0.9, abs=1e-3)
     assert uniform["confidence"] == pytest.approx(0.98 / 20, abs=1e-3)
     assert first["positional"]["low"] == first["positional"]["high"] == 0.95  # all sentences alike
+
+
+def test_a_perfect_positional_head_of_short_sentences(tmp_path):
+    # 9 tokens: the first has none before it, so that 8 of 9 rows (89 %) are all that can be had.
+    (head,) = planted(tmp_path, [shift(-1)], [9] * 20)
+    assert head["positional"]["share"] == pytest.approx(8 / 9)
+    assert head["positional"]["share_possible"] == 1
+    assert head["functions"] == ["positional -1"]
+    strict = Thresholds(positional_over="all")
+    assert functions({**head, "syntactic": None, "rare": None}, strict) == []
 
 
 SVO = [("w0", 2, "det"), ("w1", 3, "nsubj"), ("w2", 0, "root"), ("w3", 5, "amod"), ("w4", 3, "obj")]
