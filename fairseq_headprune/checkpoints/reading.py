@@ -162,7 +162,7 @@ def num_layers(state: Dict[str, Any]) -> Dict[str, int]:
 
 def _attention_keys(state, key: str, layer: int):
     prefix = MODULES[key].format(layer) + "."
-    return [k for k in state["model"] if k.startswith(prefix)]
+    return [k for k in state["model"] if k.startswith(prefix) and "_proj." in k]
 
 
 def num_heads(state: Dict[str, Any]) -> Dict[str, int]:

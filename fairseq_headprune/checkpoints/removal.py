@@ -17,6 +17,7 @@ from torch import Tensor
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
+from fairseq_headprune.nn.activations import MORE
 from fairseq_headprune.models.config import GatedTransformerConfig, StockTransformerOptions
 
 OUR_OPTIONS = sorted(
@@ -45,7 +46,8 @@ def _attention_tensors(state: Dict[str, Any], key: str, layer: int):
 
 def head_dim(state: Dict[str, Any], key: str) -> int:
     """Width of one head: the model's width over the number of heads before any was removed."""
-    width = state["model"][checkpoints.MODULES[key].format(0) + ".out_proj.weight"].size(0)
+    name = checkpoints.MODULES[key].format(0) + ".out_proj.weight"
+    width = state["model"][name].size(0)
     return width // checkpoints.num_heads(state)[key]
 
 
@@ -55,6 +57,8 @@ def removed_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tens
     layout.check_within(stored)
     model = without_gates(state["model"])
     for key in ATTENTION_TYPES:
+        if not layout[key]:  # an SSRU in its place
+            continue
         d = head_dim(state, key)
         for layer, heads in enumerate(layout[key]):
             rows = head_rows(stored[key][layer], heads, d)
@@ -69,6 +73,8 @@ def dense_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor
     layout.check_within(stored)
     model = without_gates(state["model"])
     for key in ATTENTION_TYPES:
+        if not layout[key]:  # an SSRU in its place
+            continue
         d = head_dim(state, key)
         for layer, heads in enumerate(layout[key]):
             source = head_rows(stored[key][layer], heads, d)
@@ -106,6 +112,8 @@ def remove_heads(
             "every dec-enc head would be removed and nothing could be translated any more; "
             "use --force if that is what you want"
         )
+    if dense:
+        _refuse_dense(state)
     weights = (dense_weights if dense else removed_weights)(state, layout)
     weights = _own_tensors(weights)
     if fp16:
@@ -209,6 +217,24 @@ def _dense_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str,
     options = {**task, **options, "task": task.get("_name", "translation")}
     config["model"] = _namespace({**options, "_name": "transformer", "arch": "transformer"})
     return config
+
+
+def _refuse_dense(state: Dict[str, Any]) -> None:
+    """UserError when fairseq's own Transformer cannot compute what the model does."""
+    options, defaults = checkpoints.model_options(state), GatedTransformerConfig()
+    for name in ("decoder_self", "decoder_start", "position_encoding", "output_bias", "no_unk"):
+        value = options.get(name)
+        if value is not None and value != getattr(defaults, name):
+            option = "--" + name.replace("_", "-") + ("" if value is True else f" {value}")
+            raise UserError(
+                f"fairseq's own transformer has no {option}, which this model was built with: remove its "
+                "heads without --dense"
+            )
+    if options.get("activation_fn") in MORE:
+        raise UserError(
+            f"fairseq's own transformer cannot compute --activation-fn {options['activation_fn']}: remove "
+            "heads without --dense"
+        )
 
 
 def _namespace(options: Dict[str, Any]) -> OrderedDict:

@@ -4,14 +4,17 @@ from argparse import Namespace
 from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from typing import Optional
 
-from fairseq.dataclass import FairseqDataclass
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.models.transformer.transformer_config import (
     DecoderConfig,
     EncDecBaseConfig,
     QuantNoiseConfig,
     TransformerConfig,
 )
+from fairseq.utils import get_available_activation_fns
 from omegaconf import II, OmegaConf
+
+from fairseq_headprune.nn.activations import MORE
 
 _NESTED = {"encoder": EncDecBaseConfig, "decoder": DecoderConfig, "quant_noise": QuantNoiseConfig}
 
@@ -36,6 +39,8 @@ def _stock_fields():
             kind, default = inner.type, inner.default
             if inner.name == "layers_to_keep":
                 kind = Optional[str]  # fairseq's builder splits it as text
+            if inner.name == "activation_fn":
+                kind = ChoiceEnum(get_available_activation_fns() + list(MORE))
             metadata = {"help": f"{name.replace('_', ' ')} (as in transformer)", **inner.metadata}
             if name in _DERIVED:
                 kind, default = int, _DERIVED[name]
@@ -97,6 +102,30 @@ class GatedTransformerConfig(StockTransformerOptions):
             "a checkpoint whose heads to copy, or the JSON itself (default: all heads)"
         },
     )
+    decoder_self: str = field(
+        default="attention",
+        metadata={
+            "help": "what decoder layers have where others have self-attention: attention or ssru, a "
+            "recurrent unit without heads (default: attention)"
+        },
+    )
+    decoder_start: str = field(
+        default="eos",
+        metadata={
+            "help": "embedding of the decoder's first input: that of eos, of pad, or zero, a vector of "
+            "zeros as in Marian (default: eos)"
+        },
+    )
+    position_encoding: str = field(
+        default="fairseq",
+        metadata={
+            "help": "sinusoidal positions as in fairseq, marian or hf-marian (default: fairseq)"
+        },
+    )
+    output_bias: bool = field(
+        default=False, metadata={"help": "the output projection has a bias"}
+    )
+    no_unk: bool = field(default=False, metadata={"help": "never generate <unk>, as Marian"})
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """``--arch gated_transformer``: fairseq's Transformer with our attention in every layer."""
 
 import logging
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,9 @@ from fairseq.modules.transformer_layer import (
     TransformerEncoderLayerBase,
 )
 from fairseq_headprune.nn import decoder_step
+from fairseq_headprune.nn.activations import MORE
+from fairseq_headprune.nn.positions import DecoderEmbedding, Positions
+from fairseq_headprune.nn.ssru import SSRU
 from fairseq_headprune.models import freezing
 from fairseq_headprune.nn.weight_storage import by_columns, store_by_columns
 from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
@@ -33,6 +36,10 @@ SEARCH = "headprune.search"
 
 class HeadEncoderLayer(TransformerEncoderLayerBase):
     """fairseq's encoder layer with our self-attention."""
+
+    def __init__(self, cfg, return_fc=False):
+        super().__init__(cfg, return_fc)
+        self.activation_fn = MORE.get(str(cfg.activation_fn), self.activation_fn)
 
     def build_self_attention(self, embed_dim, cfg):
         return cfg.attention_plan.build(
@@ -49,10 +56,16 @@ class HeadEncoderLayer(TransformerEncoderLayerBase):
 
 
 class HeadDecoderLayer(TransformerDecoderLayerBase):
-    """fairseq's decoder layer with our self- and encoder attention."""
+    """fairseq's decoder layer with our self-attention, or an SSRU, and our encoder attention."""
+
+    def __init__(self, cfg, no_encoder_attn=False):
+        super().__init__(cfg, no_encoder_attn)
+        self.activation_fn = MORE.get(str(cfg.activation_fn), self.activation_fn)
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):
         assert not add_bias_kv and not add_zero_attn
+        if cfg.attention_plan.extra["decoder_self"] == "ssru":
+            return SSRU(embed_dim)
         return cfg.attention_plan.build(
             "dec_self",
             embed_dim,
@@ -83,6 +96,7 @@ class HeadEncoder(TransformerEncoderBase):
 
     def __init__(self, cfg, dictionary, embed_tokens, return_fc=False):
         super().__init__(cfg, dictionary, embed_tokens, return_fc)
+        use_positions(self, cfg, cfg.encoder)
         self.beam_size = 1
 
     def build_encoder_layer(self, cfg):
@@ -130,6 +144,13 @@ class HeadDecoder(TransformerDecoderBase):
         self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
     ):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
+        use_positions(self, cfg, cfg.decoder)
+        start = cfg.attention_plan.extra["decoder_start"]
+        if start != "eos":
+            instead = dictionary.pad() if start == "pad" else -1
+            self.embed_tokens = DecoderEmbedding(self.embed_tokens, dictionary.eos(), instead)
+        if cfg.attention_plan.extra["output_bias"]:
+            self.output_projection.bias = nn.Parameter(torch.zeros(len(dictionary)))
         self.register_buffer("output_weight", None, persistent=False)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -139,8 +160,7 @@ class HeadDecoder(TransformerDecoderBase):
         """Called once by fairseq before generation: a copy of the output projection, which is
         usually the table of embeddings too, is stored as products with few rows want it."""
         if self.adaptive_softmax is None and type(self.output_projection) is nn.Linear:
-            if self.output_projection.bias is None:
-                self.output_weight = by_columns(self.output_projection.weight)
+            self.output_weight = by_columns(self.output_projection.weight)
 
     def extract_features(
         self,
@@ -171,7 +191,7 @@ class HeadDecoder(TransformerDecoderBase):
         """Project features to the vocabulary size."""
         weight = self.output_weight
         if weight is not None:
-            return F.linear(features, weight)
+            return F.linear(features, weight, self.output_projection.bias)
         if self.adaptive_softmax is None:
             return self.output_projection(features)
         return features
@@ -200,6 +220,13 @@ class HeadDecoder(TransformerDecoderBase):
                 result = module.reorder_incremental_state(incremental_state, new_order)
                 if result is not None:
                     incremental_state = result
+
+
+def use_positions(stack, cfg, part) -> None:
+    """Put the sinusoidal positions that the options name into an encoder or decoder."""
+    encoding = cfg.attention_plan.extra["position_encoding"]
+    if encoding != "fairseq" and stack.embed_positions is not None and not part.learned_pos:
+        stack.embed_positions = Positions(encoding, part.embed_dim, stack.padding_idx)
 
 
 def wrap_layer(layer, cfg):
@@ -234,6 +261,7 @@ class GatedTransformerModel(TransformerModelBase):
         config.attention_plan = plan
         model = super().build_model(config, task)
         model.register_buffer("l0_multiplier", torch.zeros(3))
+        model.never = task.target_dictionary.unk() if cfg.no_unk else -1
         report_freezing(freezing.freeze(model, parts), parts)
         return model
 
@@ -249,6 +277,21 @@ class GatedTransformerModel(TransformerModelBase):
         """Told by fairseq before every update; the criterion's schedules go by it."""
         super().set_num_updates(num_updates)
         self.num_updates = num_updates
+
+    @torch.jit.export
+    def get_normalized_probs(
+        self,
+        net_output: Tuple[Tensor, Optional[Dict[str, List[Optional[Tensor]]]]],
+        log_probs: bool,
+        sample: Optional[Dict[str, Tensor]] = None,
+    ):
+        """As fairseq's. A search asks without a sample; with --no-unk it gets nothing for <unk>, while
+        references are scored as the model has it."""
+        probs = self.get_normalized_probs_scriptable(net_output, log_probs, sample)
+        if self.never >= 0 and sample is None and not self.training:
+            probs = probs.clone()
+            probs[..., self.never] = float("-inf") if log_probs else 0.0
+        return probs
 
     def set_beam_size(self, beam_size: int):
         """Told by the sequence generator; lets beams share the encoder's output."""

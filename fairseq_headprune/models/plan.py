@@ -1,9 +1,10 @@
 """What attention to build where: resolved options, handed to the layers while a model is built."""
 
-from dataclasses import dataclass, field
-from typing import Dict, Optional, Tuple
+from dataclasses import dataclass, field, replace
+from typing import Dict, Mapping, Optional, Tuple
 
 from fairseq_headprune.nn.attention import HeadAttention
+from fairseq_headprune.nn.positions import ENCODINGS
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.gates import HeadGates, check_options
 from fairseq_headprune.units.layout import HeadLayout, parse_types
@@ -12,11 +13,15 @@ from fairseq_headprune.units.target import check_target, parse_target
 
 @dataclass
 class AttentionPlan:
-    """Builds the attention modules of one model, lowest layer first within each type."""
+    """Builds the attention modules of one model, lowest layer first within each type.
+
+    ``extra``: the options of `CHOICES`, and ``output_bias``.
+    """
 
     layout: HeadLayout
     gate_types: Tuple[str, ...]
     gate_options: Dict[str, object]
+    extra: Mapping[str, object] = field(default_factory=dict)
     built: Dict[str, int] = field(default_factory=dict)
 
     def build(self, key: str, embed_dim: int, total_heads: int, **kwargs) -> HeadAttention:
@@ -48,9 +53,30 @@ def refuse_unsupported(cfg) -> None:
             )
 
 
+CHOICES = {
+    "decoder_self": ("attention", "ssru"),
+    "decoder_start": ("eos", "zero", "pad"),
+    "position_encoding": ENCODINGS,
+}
+
+
+def check_choices(cfg) -> None:
+    """UserError for a word that one of these options does not know, or that another one excludes."""
+    for name, words in CHOICES.items():
+        if cfg[name] not in words:
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} does not know '{cfg[name]}': use " + " or ".join(words))
+    if cfg.output_bias and cfg.adaptive_softmax_cutoff is not None:
+        raise UserError("--output-bias and --adaptive-softmax-cutoff exclude each other: leave one out")
+    width = cfg.encoder_embed_dim % 2 or cfg.decoder_embed_dim % 2
+    if cfg.position_encoding != "fairseq" and width:
+        raise UserError(f"--position-encoding {cfg.position_encoding} needs an even --encoder-embed-dim")
+
+
 def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
     """Check the options (flat config) and resolve them; ``layout`` None means all heads."""
     refuse_unsupported(cfg)
+    check_choices(cfg)
     if cfg.gate_types is not None and not cfg.gate_types.strip():
         raise UserError("--gate-types is empty: write none, all, or types like enc-self,dec-enc")
     try:
@@ -65,6 +91,8 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
         cfg.decoder_layers,
         cfg.decoder_attention_heads,
     )
+    if cfg.decoder_self == "ssru":
+        whole = replace(whole, dec_self=())
     if layout is None:
         layout = whole
     is_file = cfg.head_layout and not cfg.head_layout.lstrip().startswith("{")
@@ -76,7 +104,8 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
         init=cfg.gate_init,
         lr_scale=cfg.gate_lr_scale,
     )
-    return AttentionPlan(layout, types, options)
+    extra = {name: cfg[name] for name in (*CHOICES, "output_bias")}
+    return AttentionPlan(layout, types, options, extra)
 
 
 def _check_target(cfg, layout: HeadLayout, types: Tuple[str, ...]) -> None:

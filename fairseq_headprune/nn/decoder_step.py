@@ -7,7 +7,7 @@ definition of what is computed here, and is what runs wherever ``can_step`` says
 """
 
 from dataclasses import dataclass
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.beam_cache import BeamCache
 from fairseq_headprune.nn.projections import projections
+from fairseq_headprune.nn.ssru import SSRU
 
 
 class AttentionWeights(NamedTuple):
@@ -38,7 +39,7 @@ class AttentionWeights(NamedTuple):
 class LayerWeights(NamedTuple):
     """What a step needs of one decoder layer."""
 
-    self_attn: AttentionWeights
+    self_attn: Union[AttentionWeights, SSRU]
     self_attn_norm: nn.LayerNorm
     encoder_attn: AttentionWeights
     encoder_attn_norm: nn.LayerNorm
@@ -58,10 +59,12 @@ class Search:
     encoder_keys: List[Tensor]  # per layer [B, H, d, S]
     encoder_values: List[Tensor]  # per layer [B, H, S, d]
     encoder_mask: Optional[Tensor]  # [B, 1, 1, S], 0 and -inf; None when no source is padded
+    cells: List[Optional[Tensor]]  # per layer [rows, C], what an SSRU carries; None before the first step
 
     def reorder(self, order: Tensor) -> None:
         """Follow the beams, see BeamCache.reorder."""
         kept = self.cache.reorder(order)
+        self.cells = [None if c is None else c.index_select(0, order) for c in self.cells]
         if kept is not None:
             self.encoder_keys = [x.index_select(0, kept) for x in self.encoder_keys]
             self.encoder_values = [x.index_select(0, kept) for x in self.encoder_values]
@@ -77,9 +80,9 @@ def can_step(decoder: nn.Module) -> bool:
     dropouts = [decoder.dropout_module]
     for layer in decoder.layers:
         plain = (
-            isinstance(getattr(layer, "self_attn", None), HeadAttention)
+            isinstance(getattr(layer, "self_attn", None), (HeadAttention, SSRU))
             and isinstance(layer.encoder_attn, HeadAttention)
-            and layer.self_attn.recorder is None
+            and getattr(layer.self_attn, "recorder", None) is None
             and layer.encoder_attn.recorder is None
             and layer.attn_ln is None
             and layer.c_attn is None
@@ -93,7 +96,9 @@ def can_step(decoder: nn.Module) -> bool:
         if not plain:
             return False
         dropouts += [layer.dropout_module, layer.activation_dropout_module]
-        dropouts += [layer.self_attn.dropout_module, layer.encoder_attn.dropout_module]
+        dropouts.append(layer.encoder_attn.dropout_module)
+        if isinstance(layer.self_attn, HeadAttention):
+            dropouts.append(layer.self_attn.dropout_module)
     return not any(d.apply_during_inference and d.p > 0 for d in dropouts)
 
 
@@ -122,16 +127,17 @@ def start(decoder: nn.Module, encoder_out: Dict[str, List[Tensor]], rows: int) -
     cache = BeamCache(
         sentences,
         rows // sentences,
-        [weights.self_attn.heads for weights in layers],
-        layers[0].self_attn.head_dim,
+        [getattr(weights.self_attn, "heads", 0) for weights in layers],
+        layers[0].encoder_attn.head_dim,
         like=memory,
     )
-    return Search(layers, cache, keys, values, mask)
+    return Search(layers, cache, keys, values, mask, [None] * len(layers))
 
 
 def _layer_weights(layer: nn.Module) -> LayerWeights:
+    own = layer.self_attn
     return LayerWeights(
-        _attention_weights(layer.self_attn),
+        own if isinstance(own, SSRU) else _attention_weights(own),
         layer.self_attn_layer_norm,
         _attention_weights(layer.encoder_attn),
         layer.encoder_attn_layer_norm,
@@ -187,7 +193,11 @@ def advance(
     for number, layer in enumerate(search.layers):
         before = layer.normalize_before
         y = layer.self_attn_norm(x) if before else x
-        y = _self_attention(y, layer.self_attn, search.cache, number, paths)
+        if isinstance(layer.self_attn, SSRU):
+            search.cells[number] = layer.self_attn.step(y, search.cells[number])
+            y = F.relu(search.cells[number])
+        else:
+            y = _self_attention(y, layer.self_attn, search.cache, number, paths)
         x = x.add_(y) if before else layer.self_attn_norm(y.add_(x))
 
         y = layer.encoder_attn_norm(x) if before else x

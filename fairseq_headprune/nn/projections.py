@@ -42,15 +42,17 @@ class Projections:
 
 
 def attention_modules(model: nn.Module) -> Dict[str, List[nn.Module]]:
-    """The attention modules of an encoder-decoder Transformer, per type, lowest layer first.
+    """The attention modules of an encoder-decoder Transformer, per type, lowest layer first; a decoder
+    of SSRUs has none of dec_self.
 
     UserError when ``model`` is something else.
     """
     try:
         encoder, decoder = list(model.encoder.layers), list(model.decoder.layers)
+        own = [layer.self_attn for layer in decoder]
         modules = {
             "enc_self": [layer.self_attn for layer in encoder],
-            "dec_self": [layer.self_attn for layer in decoder],
+            "dec_self": [m for m in own if m is None or hasattr(m, "q_proj")],
             "dec_enc": [layer.encoder_attn for layer in decoder],
         }
         missing = any(m is None for layers in modules.values() for m in layers)

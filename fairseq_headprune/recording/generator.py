@@ -62,6 +62,7 @@ def groups(
 def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> List[Arrays]:
     """Per sentence: type -> float16 ``[existing heads, queries, keys]`` without padding, heads
     layer by layer."""
+    width, steps = batch.src_tokens.size(1), batch.target.size(1)
     with record_attention(model) as maps:
         model(
             src_tokens=batch.src_tokens,
@@ -69,8 +70,13 @@ def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> List
             prev_output_tokens=batch.prev_output_tokens,
             features_only=True,
         )
-    whole = {t: torch.cat(list(maps[t]), dim=1).half().cpu().numpy() for t in types}
-    width = batch.src_tokens.size(1)
+    nothing = {"enc_self": (0, width, width), "dec_self": (0, steps, steps), "dec_enc": (0, steps, width)}
+    whole = {
+        t: torch.cat(list(maps[t]), dim=1).half().cpu().numpy()
+        if len(maps[t])
+        else np.zeros((len(batch.target_lengths), *nothing[t]), dtype=np.float16)
+        for t in types
+    }
     result = []
     for b, (S, T) in enumerate(zip(batch.src_lengths.tolist(), batch.target_lengths)):
         source, target = slice(width - S, width), slice(0, T)

@@ -44,7 +44,8 @@ def record_attention(model: nn.Module):
     modules = attention_modules(model)
     maps: Dict[str, _Maps] = {t: _Maps(t, len(modules[t])) for t in ATTENTION_TYPES}
     owners = [(model.encoder.layers, "self_attn", "enc_self")]
-    owners += [(model.decoder.layers, "self_attn", "dec_self")]
+    if modules["dec_self"]:  # an SSRU has no map
+        owners += [(model.decoder.layers, "self_attn", "dec_self")]
     owners += [(model.decoder.layers, "encoder_attn", "dec_enc")]
     replaced = []
     try:

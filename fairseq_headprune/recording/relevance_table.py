@@ -64,6 +64,8 @@ class RelevanceTable:
         """A block per type, a line a layer, a column a head, as shares of the layer."""
         blocks = []
         for type, rows in self.rows().items():
+            if not len(rows):  # an SSRU in place of dec-self
+                continue
             head = f"{flag(type):<9}" + "".join(f"{h:>7}" for h in range(rows.shape[1]))
             lines = [head]
             for layer, row in enumerate(rows):

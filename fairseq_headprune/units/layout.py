@@ -225,9 +225,10 @@ class HeadLayout:
     def table(self, whole: Optional["HeadLayout"] = None) -> str:
         """Text table, a line per layer; heads of ``whole`` that are missing here show as dots."""
         whole = whole or self
-        columns = [[flag(t)] for t in ATTENTION_TYPES]
+        types = [t for t in ATTENTION_TYPES if whole[t]]  # an SSRU decoder has no dec-self at all
+        columns = [[flag(t)] for t in types]
         depth = max(len(self[t]) for t in ATTENTION_TYPES)
-        for column, key in zip(columns, ATTENTION_TYPES):
+        for column, key in zip(columns, types):
             for layer in range(depth):
                 if layer >= len(whole[key]):
                     column.append("")
