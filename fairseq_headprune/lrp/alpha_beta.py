@@ -37,8 +37,10 @@ class AlphaBeta(Rule):
 
         def blocks(rows: slice, step: int, scratch: Tensor) -> Iterator[Tensor]:
             if weight.dim() > 2:
-                for w, mine in zip(weight.flatten(0, 1)[:, rows].split(step), x.split(step)):
-                    yield w * mine
+                own = weight.flatten(0, 1)[:, rows]
+                more = torch.zeros_like(own[..., :1]) if spread is None else spread.flatten(0, 1)[:, rows]
+                for w, b, mine in zip(own.split(step), more.split(step), x.split(step)):
+                    yield torch.addcmul(b, w, mine)
                 return
             w, b = weight[rows], None if spread is None else spread[rows]
             for mine in x.split(step):

@@ -6,7 +6,7 @@ from typing import Iterator, List
 import torch
 from torch import Tensor
 
-from fairseq_headprune.lrp.network import FeedForwardPart, Network
+from fairseq_headprune.lrp.network import FeedForwardPart, Network, RecurrentPart
 
 FEWEST_STARTS = 8
 """A chunk counts as having at least so many: the forward pass is kept too, whatever the starts."""
@@ -28,6 +28,8 @@ def width(network: Network) -> int:
     for part in network.parts:
         if isinstance(part, FeedForwardPart):
             linears = (part.fc1, part.fc2)
+        elif isinstance(part, RecurrentPart):
+            linears = (part.value,)
         else:
             linears = (part.together or part.key_value, part.query, part.out)
         widest = max([widest] + [max(linear.weight.shape) for linear in linears])

@@ -9,7 +9,16 @@ from typing import List, Optional
 import torch
 from torch import Tensor
 
-from fairseq_headprune.lrp.network import BlockPart, FeedForwardPart, HeadsPart, Network, Norm, StackPart
+from fairseq_headprune.lrp.network import (
+    BlockPart,
+    FeedForwardPart,
+    HeadsPart,
+    Network,
+    Norm,
+    RecurrentPart,
+    StackPart,
+)
+from fairseq_headprune.nn.ssru import scan
 
 
 @dataclass(frozen=True)
@@ -63,12 +72,22 @@ class FeedForward:
 
 
 @dataclass(frozen=True)
+class Recurrent:
+    """What an SSRU computed: ``c_t = kept_t + added_t``."""
+
+    part: RecurrentPart
+    input: Tensor  # [B, T, C]
+    kept: Tensor  # [B, T, C], f_t * c_{t-1}; 0 at the first step
+    added: Tensor  # [B, T, C], (1 - f_t) * value(x_t)
+
+
+@dataclass(frozen=True)
 class Block:
     """What a residual block computed: ``input + update``, normed before or after."""
 
     input: Tensor  # [B, T, C]
     update: Tensor  # [B, T, C], what its part returned
-    inner: object  # Heads, FeedForward, or None: an attention without heads is a constant
+    inner: object  # Heads, Recurrent, FeedForward, or None: an attention without heads is a constant
     norm: Norm
     pre_norm: bool
 
@@ -137,6 +156,9 @@ def _stack(
         if isinstance(block.part, FeedForwardPart):
             inner = _feed_forward(block.part, inner_input)
             update = block.part.fc2(inner.hidden)
+        elif isinstance(block.part, RecurrentPart):
+            inner = _recurrent(block.part, inner_input)
+            update = torch.relu(inner.kept + inner.added)
         else:
             cross = block.part.key == "dec_enc"
             inner, update = _heads(
@@ -155,6 +177,14 @@ def _stack(
 
 def _feed_forward(part: FeedForwardPart, x: Tensor) -> FeedForward:
     return FeedForward(part, x, part.activation(part.fc1(x)))
+
+
+def _recurrent(part: RecurrentPart, x: Tensor) -> Recurrent:
+    gate = torch.sigmoid(part.forget(x))
+    added = (1.0 - gate) * part.value(x)
+    cells = scan(gate.transpose(0, 1), added.transpose(0, 1)).transpose(0, 1)
+    before = torch.cat([torch.zeros_like(cells[:, :1]), cells[:, :-1]], dim=1)
+    return Recurrent(part, x, gate * before, added)
 
 
 def _heads(part: HeadsPart, x: Tensor, memory: Optional[Tensor], hidden: Tensor):

@@ -11,6 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_headprune.nn.projections import projections
+from fairseq_headprune.nn.ssru import SSRU
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 
 @dataclass(frozen=True)
@@ -116,10 +118,18 @@ class FeedForwardPart:
 
 
 @dataclass(frozen=True)
+class RecurrentPart:
+    """An SSRU: ``relu(c_t)``, ``c_t = f_t c_{t-1} + (1 - f_t) value(x_t)``, ``f = sigmoid(forget(x))``."""
+
+    forget: Linear
+    value: Linear
+
+
+@dataclass(frozen=True)
 class BlockPart:
     """A residual block: ``x + part(norm(x))`` when ``pre_norm``, else ``norm(x + part(x))``."""
 
-    part: object  # HeadsPart or FeedForwardPart
+    part: object  # HeadsPart, RecurrentPart or FeedForwardPart
     norm: Norm
     pre_norm: bool
 
@@ -164,7 +174,9 @@ class Network:
     def head_sizes(self) -> Dict[str, Tuple[int, int]]:
         """Attention type -> (layers, heads a layer before any was removed)."""
         heads = [part for part in self.parts if isinstance(part, HeadsPart)]
-        return {part.key: (part.layer + 1, part.total_heads) for part in heads}
+        sizes = dict.fromkeys(ATTENTION_TYPES, (0, 0))  # what an SSRU replaces has no layer
+        sizes.update({part.key: (part.layer + 1, part.total_heads) for part in heads})
+        return sizes
 
 
 def _stack(stack: nn.Module, blocks_of, dtype: torch.dtype) -> StackPart:
@@ -204,8 +216,13 @@ def _decoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
     def block(part, norm):
         return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
 
+    own = layer.self_attn
+    if isinstance(own, SSRU):
+        part = RecurrentPart(Linear.of(own.forget, dtype), Linear.of(own.value, dtype))
+    else:
+        part = HeadsPart.of(own, "dec_self", number, dtype)
     return (
-        block(HeadsPart.of(layer.self_attn, "dec_self", number, dtype), layer.self_attn_layer_norm),
+        block(part, layer.self_attn_layer_norm),
         block(
             HeadsPart.of(layer.encoder_attn, "dec_enc", number, dtype),
             layer.encoder_attn_layer_norm,

@@ -38,8 +38,8 @@ class Rule(ABC):
     def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
         """Through ``y = x @ weight.T + bias``: R at y ``[B, T, S, out]`` -> R at x ``[B, T, S, in]``.
 
-        ``weight`` is ``[out, in]``, or ``[B, T, out, in]`` (then without bias) when every token has
-        its own.
+        ``weight`` is ``[out, in]`` and ``bias`` ``[out]``, or ``[B, T, out, in]`` and ``[B, T, out]``
+        when every token has its own.
         """
 
     @abstractmethod

@@ -9,6 +9,7 @@ from fairseq.modules.transformer_layer import (
 from torch import nn
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.nn.ssru import SSRU
 
 _FORWARD = {
     TransformerEncoderBase: ("forward", "forward_scriptable", "forward_embedding"),
@@ -91,6 +92,9 @@ def _check_layer(layer: nn.Module) -> None:
     for name in ("self_attn", "encoder_attn"):
         attention = getattr(layer, name, None)
         if attention is None:
+            continue
+        if isinstance(attention, SSRU):
+            _check_linear(attention.value, "the SSRU's value")
             continue
         _refuse("add_bias_kv", getattr(attention, "bias_k", None) is not None)
         _refuse("add_zero_attn", getattr(attention, "add_zero_attn", False))

@@ -6,7 +6,7 @@ from typing import Dict, Optional, Tuple
 import torch
 from torch import Tensor
 
-from fairseq_headprune.lrp.forward import Block, FeedForward, Heads, Stack, Trace
+from fairseq_headprune.lrp.forward import Block, FeedForward, Heads, Recurrent, Stack, Trace
 from fairseq_headprune.lrp.rules import Rule
 
 
@@ -57,10 +57,13 @@ def _start(trace: Trace, rule: Rule, tokens: Tensor, starts: slice, valid: Tenso
     x = trace.features[:, starts].reshape(B * S, 1, n)
     # one row of the output projection per start: the other logits have no relevance to hand on
     weight = trace.network.output.weight[tokens[:, starts].reshape(-1)].view(B * S, 1, 1, n)
+    bias = trace.network.output.bias
+    if bias is not None:
+        bias = bias[tokens[:, starts].reshape(-1)].view(B * S, 1, 1)
     one = valid[:, starts].reshape(B * S, 1, 1, 1).to(x.dtype)
     R = trace.features.new_zeros(B, steps, S, n)
     where = torch.arange(S, device=R.device)
-    R[:, where + starts.start, where] = rule.linear(one, x, weight, None).view(B, S, n)
+    R[:, where + starts.start, where] = rule.linear(one, x, weight, bias).view(B, S, n)
     return R
 
 
@@ -96,6 +99,10 @@ def _block_back(
     R_memory = None
     if isinstance(block.inner, FeedForward):
         R = _feed_forward_back(R, block.inner, rule)
+    elif isinstance(block.inner, Recurrent):
+        if not go_on:
+            return None, None
+        R = _recurrent_back(R, block.inner, rule)
     else:
         R = _heads_back(R, block.inner, rule, result)
         if not go_on:
@@ -114,6 +121,24 @@ def _feed_forward_back(R: Tensor, inner: FeedForward, rule: Rule) -> Tensor:
     R = rule.linear(R, inner.hidden, fc2.weight, fc2.bias)
     # the activation function between the two is ignored (A.2)
     return rule.linear(R, inner.input, fc1.weight, fc1.bias)
+
+
+def _recurrent_back(R: Tensor, inner: Recurrent, rule: Rule) -> Tensor:
+    """From R at relu(c_t) to R at the SSRU's input, last step first.
+
+    c_t is the sum of f_t c_{t-1} and (1 - f_t) W x_t, and shares its relevance as the rule has it for
+    sums. The gates are weights and get none (Arras et al. 2017, "Explaining Recurrent Neural Network
+    Predictions in Sentiment Analysis", section 3.2: what is gated gets all, the gate nothing).
+    """
+    R_added = torch.empty_like(R)
+    carried = torch.zeros_like(R[:, :1])
+    for t in range(R.shape[1] - 1, 0, -1):
+        step = slice(t, t + 1)
+        carried, R_added[:, step] = rule.add(
+            R[:, step] + carried, inner.kept[:, step], inner.added[:, step]
+        )
+    R_added[:, :1] = R[:, :1] + carried  # nothing came before the first step
+    return rule.linear(R_added, inner.input, inner.part.value.weight, None)
 
 
 def _heads_back(R: Tensor, inner: Heads, rule: Rule, result: WayBack) -> Tensor:

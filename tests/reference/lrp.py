@@ -261,7 +261,8 @@ class Walk:
             self.decoder_steps.append(("linear", x, weight, None))
             x = x @ weight.T
         self.features, self.output = x, array(decoder.output_projection.weight)
-        self.logits = x @ self.output.T
+        self.bias = array(decoder.output_projection.bias)
+        self.logits = x @ self.output.T + (0 if self.bias is None else self.bias)
 
     def stack(self, steps, x, stack, memory):
         def norm(x, module):
@@ -286,6 +287,8 @@ class Walk:
         inner = layer_norm(x, norm) if pre else x
         if key is None:
             inside, u = self.feed_forward(inner, layer)
+        elif hasattr(layer.self_attn, "forget") and key == "dec_self":
+            inside, u = self.ssru(inner, layer.self_attn)
         else:
             module = layer.encoder_attn if key == "dec_enc" else layer.self_attn
             inside, u = self.attention(inner, module, key, number, memory)
@@ -298,6 +301,30 @@ class Walk:
         )
         hidden = layer.activation_fn(torch.from_numpy(x @ W1.T + b1)).numpy()
         return ("ffn", x, hidden, W1, b1, W2, b2), hidden @ W2.T + b2
+
+    def ssru(self, x, module):
+        Wf, bf, W = map(array, (module.forget.weight, module.forget.bias, module.value.weight))
+        c, kept, added = np.zeros(len(W)), [], []
+        for t in range(len(x)):
+            f = 1 / (1 + np.exp(-(Wf @ x[t] + bf)))
+            kept.append(f * c)
+            added.append((1 - f) * (W @ x[t]))
+            c = kept[t] + added[t]
+        u = np.maximum(np.stack(kept) + np.stack(added), 0)
+        return ("ssru", x, kept, added, W), u
+
+    def ssru_back(self, R, rule, inside):
+        """c_t's relevance to f c_{t-1} and (1 - f) W x_t; what the latter get goes on to x."""
+        _, x, kept, added, W = inside
+        R_cell, R_added = R.copy(), np.zeros_like(R)
+        for t in reversed(range(len(x))):
+            if t == 0:
+                R_added[t] = R_cell[t]
+                continue
+            back, own = rule["add"](R_cell[t : t + 1], kept[t][None], added[t][None])
+            R_cell[t - 1] += back[0]
+            R_added[t] = own[0]
+        return rule["linear"](R_added, x, W, None)
 
     def attention(self, x, module, key, number, memory):
         p = projections(module)
@@ -327,7 +354,7 @@ class Walk:
         self.found, self.R_memory = {}, 0 * self.memory
         R = np.zeros((len(self.features), len(self.output)))
         R[t, token] = 1.0
-        R = rule["linear"](R, self.features, self.output, None)
+        R = rule["linear"](R, self.features, self.output, self.bias)
         target = self.down(R, self.decoder_steps, rule, mode)
         source = self.down(self.R_memory, self.encoder_steps, rule, mode)
         return self.found, source.sum(-1), target.sum(-1)
@@ -356,6 +383,8 @@ class Walk:
             _, inner, hidden, W1, b1, W2, b2 = inside
             R = rule["linear"](R, hidden, W2, b2)
             R = rule["linear"](R, inner, W1, b1)
+        elif inside[0] == "ssru":
+            R = self.ssru_back(R, rule, inside)
         else:
             R, R_memory = self.attention_back(R, rule, mode, inside)
         if pre:

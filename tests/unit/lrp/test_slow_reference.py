@@ -115,3 +115,27 @@ def test_no_decoder_encoder_head_at_all(rule, mode, definition):
     ours, _ = compare(closed_gates(layout), rule, mode, definition)
     assert (ours["enc_self"] == 0).all() and (ours.source == 0).all()
     assert (ours["dec_self"][0] != 0).any()
+
+
+@pytest.mark.parametrize("norm", [{}, PRE], ids=["post-norm", "pre-norm"])
+@pytest.mark.parametrize("rule, mode, definition", RULES)
+def test_an_ssru_and_an_output_bias(rule, mode, definition, norm):
+    model = gated(gate_types="none", decoder_self="ssru", output_bias=True, decoder_start="zero", **norm)
+    randomise(model, seed=4, bias=0.1)
+    ours, heads = compare(model, rule, mode, definition, lengths=((4, 4), (2, 3)))
+    assert ours["dec_self"].shape == (4, 2, 0, 0)
+    assert {type for type, _, _ in heads} == {"enc_self", "dec_enc"}
+    assert (ours.target[3, 0, :4] != 0).all()  # the recurrence hands relevance to every earlier step
+
+
+@pytest.mark.parametrize("rule", ["alpha-beta", "z-plus", "epsilon"])
+def test_an_ssru_conserves_relevance(rule):
+    """Without biases, which the epsilon rule lets keep their part."""
+    model = gated(gate_types="none", decoder_self="ssru")
+    randomise(model, seed=4, bias=0.0)
+    src, lengths, prev, _ = batch([(6, 4), (2, 5)])
+    options = {"stabiliser": 1e-12} if rule == "epsilon" else {}
+    result = head_relevance(model, src, lengths, prev, rule, tokens=True, **options)
+    size = (result.source.abs().sum(-1) + result.target.abs().sum(-1)).clamp_min(1)
+    bound = 1e-6 if rule == "epsilon" else 5e-3
+    assert (result.residual / size)[result.valid].abs().max() < bound
