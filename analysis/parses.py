@@ -5,6 +5,7 @@ tests compare this reader with, needs about ten times as long and cannot name th
 broken. `conllu` writes the files that Stanza's parses are kept in (stanza_parses.py).
 """
 
+import codecs
 import gzip
 import mmap
 import re
@@ -19,7 +20,12 @@ from fairseq_headprune.base.errors import UserError
 
 _NUMBERS = [str(number) for number in range(1, 1001)]
 _BLOCK = 1 << 20
+_BOM_UTF16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _OTHER_ID = re.compile(r"(\d+)(?:-(\d+)|\.\d+)")
+
+
+_STANFORD = {"dobj": "obj", "nsubjpass": "nsubj:pass", "csubjpass": "csubj:pass", "auxpass": "aux:pass"}
+"""Relations of Stanford Dependencies and UD 1 by the names of Universal Dependencies 2."""
 
 
 class Parse(NamedTuple):
@@ -36,12 +42,11 @@ class Parse(NamedTuple):
 
 
 def relation_name(label: str, keep_subtypes: bool = False) -> str:
-    """The name a relation is counted under: ``nsubj:pass`` -> ``nsubj`` unless subtypes are kept,
-    and Stanford's ``dobj`` -> ``obj``, the name of Universal Dependencies for the same."""
+    """The name a relation is counted under: Stanford's by that of Universal Dependencies (``dobj`` ->
+    ``obj``, ``nsubjpass`` -> ``nsubj:pass``), and ``nsubj:pass`` -> ``nsubj`` unless subtypes are kept."""
     label = label.strip().lower()
-    if not keep_subtypes:
-        label = label.partition(":")[0]
-    return "obj" if label == "dobj" else label
+    label = _STANFORD.get(label, label)
+    return label if keep_subtypes else label.partition(":")[0]
 
 
 def parse_block(text: str, source: str, first_line: int) -> Parse:
@@ -129,16 +134,23 @@ def _columns(source, line, found) -> UserError:
 
 
 def _plain(path: Path):
-    """The file opened for reading bytes: itself, or an unpacked copy with plain line ends."""
+    """The file opened for reading bytes: itself, or an unpacked copy with plain line ends and no
+    byte order mark."""
     file = open(path, "rb")
-    start = file.read(1 << 16)
-    file.seek(0)
+    start = file.read(4)
     packed = start[:2] == b"\x1f\x8b"
-    if not packed and b"\r\n" not in start:
+    marked = start.startswith((codecs.BOM_UTF8, *_BOM_UTF16))
+    windows = marked or packed or any(b"\r" in block for block in iter(lambda: file.read(_BLOCK), b""))
+    file.seek(0)
+    if not windows:
         return file
     copy = tempfile.TemporaryFile()
     with file, gzip.open(file) if packed else file as lines:
-        for line in lines:
+        for number, line in enumerate(lines):
+            if number == 0:
+                if line.startswith(_BOM_UTF16):
+                    raise UserError(f"{path} is UTF-16 text: save it as UTF-8")
+                line = line.removeprefix(codecs.BOM_UTF8)
             copy.write(line.rstrip(b"\r\n") + b"\n")
     copy.seek(0)
     return copy
@@ -149,7 +161,7 @@ class ConlluFile:
 
     Opening reads the file once, checks the number of columns and notes where sentences are (24
     bytes a sentence); a sentence is parsed when it is asked for. A .gz file, or one with Windows
-    line ends, is copied into a temporary file that goes away with this object.
+    line ends or a byte order mark, is copied into a temporary file that goes away with this object.
     """
 
     def __init__(self, path):

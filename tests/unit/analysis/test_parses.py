@@ -85,6 +85,37 @@ def test_broken_lines_are_named(tmp_path, old, new, message):
         ConlluFile(path)[1]
 
 
+def test_byte_order_marks_and_line_ends_far_into_the_file(tmp_path):
+    plain_text = (GOOD * 3000).encode()  # longer than what one look at the start would see
+    assert len(plain_text) > 1 << 17
+    expected = [plain(parse_block(block, "f", 1)) for block in GOOD.strip().split("\n\n")] * 3000
+    bom = b"\xef\xbb\xbf"
+    half = len(GOOD) * 1500
+    mixed = plain_text[:half] + plain_text[half:].replace(b"\n", b"\r\n")
+    for variant in (bom + plain_text, mixed, bom + mixed, gzip.compress(bom + mixed)):
+        (tmp_path / "t").write_bytes(variant)
+        trees = ConlluFile(tmp_path / "t")
+        assert [plain(trees[i]) for i in range(len(trees))] == expected
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_is_named(tmp_path, encoding, pack):
+    (tmp_path / "wide.conllu").write_bytes(pack(("\ufeff" + GOOD).encode(encoding)))
+    with pytest.raises(UserError, match="wide.conllu is UTF-16 text: save it as UTF-8"):
+        ConlluFile(tmp_path / "wide.conllu")
+
+
+@pytest.mark.parametrize(
+    "stanford, universal",
+    [("nsubjpass", "nsubj:pass"), ("csubjpass", "csubj:pass"), ("auxpass", "aux:pass"), ("dobj", "obj")],
+)
+def test_both_label_schemes_give_the_same_relations(stanford, universal):
+    for keep in (False, True):
+        assert relation_name(stanford, keep) == relation_name(universal, keep)
+    assert relation_name("nsubjpass") == "nsubj"
+
+
 def test_files_that_are_no_conllu(tmp_path):
     with pytest.raises(UserError, match="cannot read the parses"):
         ConlluFile(tmp_path / "none")
