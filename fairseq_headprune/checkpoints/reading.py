@@ -16,6 +16,7 @@ from torch import Tensor
 
 from fairseq_headprune.units import gates
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints.guard import check_configuration
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 MODULES = {
@@ -36,11 +37,12 @@ def read_file(path) -> Dict[str, Any]:
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        foreign = re.search(r"Unsupported global: GLOBAL (\S+)", str(error))
+        # torch has two sentences for it: one for any class, one for modules that are blocked
+        foreign = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)", str(error))
         if foreign:
             raise UserError(
-                f"cannot read {path}: it holds an object of type {foreign[1]}, which torch does not "
-                "load from files that might run code"
+                f"cannot read {path}: it holds an object of type {foreign[1]}, code that was not run, since "
+                "a file may do anything with it"
             ) from None
         if isinstance(error, PermissionError):
             raise UserError(f"cannot read {path}: {error.strerror}") from None
@@ -58,6 +60,7 @@ def load_checkpoint(path) -> Dict[str, Any]:
     """`read_file` of an encoder-decoder Transformer; UserError for other models and damaged ones."""
     path = str(path)
     state = read_file(path)
+    check_configuration(state, path)
     _split_old_projections(state["model"])
     missing = [
         name

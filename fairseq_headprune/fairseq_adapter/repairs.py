@@ -175,7 +175,38 @@ def report_bad_checkpoints():
         setattr(checkpoint_utils, name, load)
 
     explain("load_model_ensemble_and_task", lambda filenames: filenames)
-    explain("load_checkpoint", lambda cfg: [cfg.finetune_from_model] if cfg.finetune_from_model else [])
+    explain("load_checkpoint", _starting_files)
+
+
+def _starting_files(cfg):
+    """The files that fairseq-train may start from with these options, if they exist."""
+    import os
+
+    last = cfg.restore_file == "checkpoint_last.pt"
+    named = [os.path.join(cfg.save_dir, cfg.restore_file) if last else cfg.restore_file]
+    named = [path for path in named if path and os.path.exists(path)]
+    return named + ([cfg.finetune_from_model] if cfg.finetune_from_model else [])
+
+
+def guard_configurations():
+    """fairseq builds whatever a checkpoint's configuration names and evaluates some of its options as
+    Python. Every file that it reads passes through its upgrade of old ones, where ours is checked first.
+    """
+    from fairseq import checkpoint_utils
+
+    original = checkpoint_utils._upgrade_state_dict
+    if getattr(original, "guards_configurations", False):
+        return
+
+    @functools.wraps(original)
+    def upgrade(state):
+        from fairseq_headprune.checkpoints.guard import check_configuration
+
+        check_configuration(state)
+        return original(state)
+
+    upgrade.guards_configurations = True
+    checkpoint_utils._upgrade_state_dict = upgrade
 
 
 def help_with_every_option():
@@ -278,3 +309,4 @@ def apply():
     keep_every_sentence()
     report_user_errors()
     report_bad_checkpoints()
+    guard_configurations()
