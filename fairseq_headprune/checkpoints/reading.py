@@ -251,10 +251,18 @@ def explain_failure(paths: Sequence[str], error: Exception) -> None:
     """UserError with the reason why fairseq failed to load these files, if it is one of theirs."""
     for path in paths:
         read_file(path)
-    if "size mismatch" in str(error) and "embed_tokens.weight" in str(error):
+    # fairseq-train says "ensure that the architectures match" and has the reason in the first error
+    text = f"{error} {error.__context__ or ''}"
+    sizes = re.search(r"size mismatch for (\S+): .*?Size\((.*?)\) from.*?Size\((.*?)\)", text, re.DOTALL)
+    if sizes and "embed_tokens.weight" in text:
         raise UserError(
-            f"{', '.join(map(str, paths))} was trained with other dictionaries than those of the "
-            "data: name the folder of binarised data that it was trained with"
+            f"{', '.join(map(str, paths))} was trained with other dictionaries or widths than those of the "
+            "data and options: name the folder of binarised data and the flags that it was trained with"
+        ) from None
+    if sizes:
+        raise UserError(
+            f"{', '.join(map(str, paths))} has other sizes than the model of these options ({sizes[1]} is "
+            f"{sizes[2]} there and {sizes[3]} here): give the flags that it was trained with"
         ) from None
 
 
