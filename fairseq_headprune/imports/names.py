@@ -12,14 +12,14 @@ import numpy as np
 ENCODER_EMBEDDING = "encoder.embed_tokens.weight"
 DECODER_EMBEDDING = "decoder.embed_tokens.weight"
 OUTPUT = "decoder.output_projection.weight"
-OUTPUT_BIAS = "decoder.output_bias"
+OUTPUT_BIAS = "decoder.output_projection.bias"
 ENCODER_POSITIONS = "encoder.embed_positions.weight"
 DECODER_POSITIONS = "decoder.embed_positions.weight"
 
 _ATTENTION = {"self": "self_attn", "context": "encoder_attn"}
 _NORM = {"scale": "weight", "bias": "bias"}
 _FFN = {"W1": "fc1.weight", "b1": "fc1.bias", "W2": "fc2.weight", "b2": "fc2.bias"}
-SSRU = {"W": "self_attn.candidate.weight", "Wf": "self_attn.forget.weight", "bf": "self_attn.forget.bias"}
+SSRU = {"W": "self_attn.value.weight", "Wf": "self_attn.forget.weight", "bf": "self_attn.forget.bias"}
 """The recurrent cell in place of a decoder's self-attention: c = f c' + (1 - f) x W, f = sigmoid(x Wf + bf)."""
 
 _MARIAN = [

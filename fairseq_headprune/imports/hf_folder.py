@@ -1,0 +1,93 @@
+"""A Hugging Face folder of a ``MarianMTModel``, without the transformers package and without running anything of it."""
+
+import json
+import pickle
+import re
+from pathlib import Path
+from typing import Dict, Optional
+
+import numpy as np
+
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.imports import names, options, vocabulary, yaml_files
+from fairseq_headprune.imports.source import Source, check
+
+
+def read(folder) -> Source:
+    """The model in a folder."""
+    folder = Path(folder)
+    config = _json(folder / "config.json")
+    ours = options.from_hf(config, folder)
+    file = next((folder / n for n in ("model.safetensors", "pytorch_model.bin") if (folder / n).is_file()), None)
+    if file is None:
+        raise UserError(f"{folder} has no weights: it needs model.safetensors or pytorch_model.bin")
+    tensors, left = names.rename(_weights(file), names.from_hf)
+    if ours.pop("share_source_target") and not ours["share_all_embeddings"]:
+        raise options.refuse(folder, "source and target share embeddings that the output does not")
+    if ours["share_decoder_input_output_embed"]:
+        tensors.pop(names.OUTPUT, None)  # old files store the tied matrix again
+    tensors.setdefault(names.OUTPUT_BIAS, np.zeros(0, np.float32))
+    tensors[names.OUTPUT_BIAS] = tensors[names.OUTPUT_BIAS].reshape(-1)
+    ours["position_encoding"] = "hf-marian"
+    own_target = (folder / "target_vocab.json").is_file() and not ours["share_all_embeddings"]
+    source_words = vocabulary.read(folder / "vocab.json")
+    target_words = vocabulary.read(folder / "target_vocab.json") if own_target else source_words
+    ours["decoder_start"] = _start(config, target_words, folder)
+    table = {name: tensors.pop(name, None) for name in (names.ENCODER_POSITIONS, names.DECODER_POSITIONS)}
+    for name, stored in table.items():
+        if stored is not None and np.abs(stored - _sines(*stored.shape)).max() > 1e-3:
+            raise options.refuse(folder, f"its {name} is not the sinusoidal table that MarianMTModel computes")
+    spm = [p if p.is_file() else None for p in (folder / "source.spm", folder / "target.spm")]
+    languages = _json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    result = Source(file, ours, tensors, (source_words, target_words), (spm[0], spm[1]),
+                    (languages.get("source_lang"), languages.get("target_lang")))
+    check(result, left)
+    return result
+
+
+def _sines(length: int, width: int) -> np.ndarray:
+    """The table of positions as MarianMTModel builds it, ``[length, width]``."""
+    half = width // 2
+    angles = np.arange(length)[:, None] * 10000.0 ** (-np.arange(half) / half)
+    return np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def _start(config, words, folder) -> str:
+    """What the decoder begins with, for ``--decoder-start``."""
+    start = config.get("decoder_start_token_id")
+    word = words.words[start] if isinstance(start, int) and 0 <= start < len(words.words) else None
+    known = {"<pad>": "pad", "</s>": "eos"}
+    if word not in known:
+        raise options.refuse(folder, f"its decoder starts with the word '{word}' (decoder_start_token_id {start})")
+    return known[word]
+
+
+def _json(path: Path) -> Dict:
+    try:
+        content = json.loads(yaml_files.read_text(path))
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is no JSON: give the folder as it was published") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} is not a configuration")
+    return content
+
+
+def _weights(path: Path) -> Dict[str, np.ndarray]:
+    """Name -> float32 array; nothing in the file is executed."""
+    import torch
+
+    try:
+        if path.suffix == ".safetensors":
+            from safetensors.torch import load_file
+
+            state = load_file(str(path))
+        else:
+            state = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # safetensors and torch fail in many ways on damaged files
+        if isinstance(error, pickle.UnpicklingError) and "Unsupported" in str(error):
+            what: Optional[re.Match] = re.search(r"GLOBAL (\S+)", str(error))
+            raise UserError(f"{path} is refused: it holds {what[1] if what else 'an object'}, which might run code") from None
+        raise UserError(f"cannot read {path}: it is cut short or another kind of file") from None
+    if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
+        raise UserError(f"{path} holds no weights of a model")
+    return {name: tensor.float().numpy() for name, tensor in state.items()}
