@@ -26,6 +26,8 @@ setup(
         "sacremoses",
         "subword-nmt",
         "safetensors",
+        "sentencepiece",
+        "PyYAML",
         "scipy",
         "conllu",
         "tqdm",

@@ -25,6 +25,7 @@ COMMANDS = {
     "maps": (f"{_ANALYSIS}.maps", "save attention maps of chosen sentences for Figure 5 and the report"),
     "report": (f"{_ANALYSIS}.report.command", "one self-contained page to read in a browser"),
     "page": (f"{_ANALYSIS}.page_tables", "make the tables of a results page anew from saved tables"),
+    "import": (f"{_HERE}.import_model", "a Marian or Hugging Face model as a fairseq folder"),
     "user-dir": (f"{_HERE}.user_dir", "print the folder to give fairseq as --user-dir"),
 }
 """Subcommand -> its module and what it does, in one line."""

@@ -8,12 +8,27 @@ from fairseq_headprune.base.errors import UserError, out_folder
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("source", help="Marian .npz or .bin (float32, or 8-bit intgemm), or the Hugging Face folder of a MarianMTModel")
-    parser.add_argument("--out", required=True, type=out_folder, help="new folder: model.pt, dictionaries, SentencePiece models, README")
-    parser.add_argument("--source-lang", help="short name of the source language (default: what the source says, else src)")
+    parser.add_argument(
+        "source",
+        help="Marian .npz or .bin (float32, or 8-bit intgemm), or the Hugging Face folder of a MarianMTModel",
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=out_folder,
+        help="new folder: model.pt, dictionaries, SentencePiece models, README",
+    )
+    parser.add_argument(
+        "--source-lang", help="short name of the source language (default: what the source says, else src)"
+    )
     parser.add_argument("--target-lang", help="the same for the target (default: else tgt)")
-    parser.add_argument("--vocabs", nargs="+", metavar="VOCAB", help="vocabulary of both languages, or of source and target "
-                        "(.spm, .yml, .json; default: those that the .yml beside a Marian model names)")
+    parser.add_argument(
+        "--vocabs",
+        nargs="+",
+        metavar="VOCAB",
+        help="vocabulary of both languages, or of source and target "
+        "(.spm, .yml, .json; default: those that the .yml beside a Marian model names)",
+    )
 
 
 def run(args):
@@ -29,7 +44,10 @@ def run(args):
         raise UserError(f"{path} does not exist: name a Marian model or a Hugging Face folder")
     else:
         source = marian.read(path, args.vocabs)
-    languages = (args.source_lang or source.languages[0] or "src", args.target_lang or source.languages[1] or "tgt")
+    languages = (
+        args.source_lang or source.languages[0] or "src",
+        args.target_lang or source.languages[1] or "tgt",
+    )
     for option, language in zip(("--source-lang", "--target-lang"), languages):
         if not re.fullmatch(r"[A-Za-z0-9_+]+", language):
             raise UserError(f"{option} '{language}' is no name for a file: use letters, digits and _")

@@ -11,7 +11,8 @@ from fairseq_headprune.imports.source import Source
 from fairseq_headprune.imports.vocabulary import fairseq_order
 
 ABSENT_BIAS = -100.0
-"""Output bias of ``<s>`` and ``<pad>`` where the source has none: nothing in a softmax, finite in a smoothed loss."""
+"""Output bias of ``<s>`` and ``<pad>`` where the source has none: nothing in a softmax, finite in a
+smoothed loss."""
 MAX_POSITIONS = 1024
 
 
@@ -59,16 +60,23 @@ def model_options(source: Source) -> Dict[str, Any]:
         o["position_encoding"] = "fairseq"
     return {
         **o,
-        "_name": "pruned_transformer", "arch": "pruned_transformer", "gate_types": "none", "freeze": "none",
+        "_name": "pruned_transformer",
+        "arch": "pruned_transformer",
+        "gate_types": "none",
+        "freeze": "none",
         "head_layout": "",
-        "decoder_input_dim": o["decoder_embed_dim"], "decoder_output_dim": o["decoder_embed_dim"],
-        "encoder_normalize_before": before, "decoder_normalize_before": before,
-        "encoder_learned_pos": learned, "decoder_learned_pos": learned,
+        "decoder_input_dim": o["decoder_embed_dim"],
+        "decoder_output_dim": o["decoder_embed_dim"],
+        "encoder_normalize_before": before,
+        "decoder_normalize_before": before,
+        "encoder_learned_pos": learned,
+        "decoder_learned_pos": learned,
         "no_scale_embedding": not scaled,
         "decoder_self": "ssru" if ssru else "attention",
         "output_bias": True,
         "no_unk": True,
-        "max_source_positions": positions, "max_target_positions": positions,
+        "max_source_positions": positions,
+        "max_target_positions": positions,
         "dropout": 0.1,
     }
 
@@ -81,17 +89,30 @@ def build(source: Source, languages: Tuple[str, str]) -> Dict[str, Any]:
             "_name": None,
             "common": {"_name": None, "user_dir": None},
             "model": options,
-            "task": {"_name": "translation", "data": "", "source_lang": languages[0], "target_lang": languages[1],
-                     "left_pad_source": True, "left_pad_target": False,
-                     "max_source_positions": options["max_source_positions"],
-                     "max_target_positions": options["max_target_positions"], "eval_bleu": False},
+            "task": {
+                "_name": "translation",
+                "data": "",
+                "source_lang": languages[0],
+                "target_lang": languages[1],
+                "left_pad_source": True,
+                "left_pad_target": False,
+                "max_source_positions": options["max_source_positions"],
+                "max_target_positions": options["max_target_positions"],
+                "eval_bleu": False,
+            },
             "criterion": {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1},
             "checkpoint": {"_name": None, "finetune_from_model": None},
         },
         "args": None,
         "model": weights(source),
-        "optimizer_history": [{"criterion_name": "LabelSmoothedCrossEntropyCriterion", "optimizer_name": "FairseqAdam",
-                               "lr_scheduler_state": {}, "num_updates": 0}],
+        "optimizer_history": [
+            {
+                "criterion_name": "LabelSmoothedCrossEntropyCriterion",
+                "optimizer_name": "FairseqAdam",
+                "lr_scheduler_state": {},
+                "num_updates": 0,
+            }
+        ],
         "last_optimizer_state": None,
         "task_state": {},
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0, "version": 2}},

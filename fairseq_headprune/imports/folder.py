@@ -62,7 +62,10 @@ def licence(folder: Path) -> str:
             continue
         text = path.read_text(encoding="utf-8", errors="replace")
         match = re.search(r"(?im)^\s*licen[sc]e\s*:\s*(\S.*)$", text) or re.search(
-            r"(Mozilla Public License[ ,]*(?:version )?[\d.]*\d|MPL[- ]2\.0|Apache License[^.\n]*|CC[- ]BY[-\w. ]*\d|MIT License)", text)
+            r"(Mozilla Public License[ ,]*(?:version )?[\d.]*\d|MPL[- ]2\.0|Apache License[^.\n]*|"
+            r"CC[- ]BY[-\w. ]*\d|MIT License)",
+            text,
+        )
         if match:
             return f"{match[1].strip()} (as {name} beside it says)"
     return "the files beside it do not say"
@@ -71,17 +74,25 @@ def licence(folder: Path) -> str:
 def readme(source: Source, languages: Tuple[str, str]) -> str:
     """What the folder is and where it is from."""
     o = source.options
-    decoder = "SSRU in place of self-attention" if o["ssru"] else f"self-attention of {o['decoder_attention_heads']} heads"
+    decoder = (
+        "SSRU in place of self-attention"
+        if o["ssru"]
+        else f"self-attention of {o['decoder_attention_heads']} heads"
+    )
     vocabularies = dict.fromkeys(f"{v.path.name} ({v.origin})" for v in source.vocabularies)
     lines = [
-        f"# {languages[0]}–{languages[1]}, imported", "",
+        f"# {languages[0]}–{languages[1]}, imported",
+        "",
         f"- from `{source.file.name}`, sha256 `{sha256(source.file)}`",
         f"- licence: {licence(source.file.parent)}",
-        f"- encoder of {o['encoder_layers']} layers, {o['encoder_attention_heads']} heads, width {o['encoder_embed_dim']}; "
+        f"- encoder of {o['encoder_layers']} layers, {o['encoder_attention_heads']} heads, "
+        f"width {o['encoder_embed_dim']}; "
         f"decoder of {o['decoder_layers']} layers: {decoder}",
         f"- frequencies in the dictionaries are estimates from: {', '.join(vocabularies)}",
-        *[f"- {note}" for note in source.notes], "",
-        f"`{MODEL}` loads in fairseq with `--user-dir` of fairseq-headprune.", "",
+        *[f"- {note}" for note in source.notes],
+        "",
+        f"`{MODEL}` loads in fairseq with `--user-dir` of fairseq-headprune.",
+        "",
     ]
     return "\n".join(lines)
 

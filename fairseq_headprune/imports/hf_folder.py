@@ -1,4 +1,5 @@
-"""A Hugging Face folder of a ``MarianMTModel``, without the transformers package and without running anything of it."""
+"""A Hugging Face folder of a ``MarianMTModel``, without the transformers package and without running
+anything of it."""
 
 import json
 import pickle
@@ -18,7 +19,9 @@ def read(folder) -> Source:
     folder = Path(folder)
     config = _json(folder / "config.json")
     ours = options.from_hf(config, folder)
-    file = next((folder / n for n in ("model.safetensors", "pytorch_model.bin") if (folder / n).is_file()), None)
+    file = next(
+        (folder / n for n in ("model.safetensors", "pytorch_model.bin") if (folder / n).is_file()), None
+    )
     if file is None:
         raise UserError(f"{folder} has no weights: it needs model.safetensors or pytorch_model.bin")
     tensors, left = names.rename(_weights(file), names.from_hf)
@@ -36,11 +39,21 @@ def read(folder) -> Source:
     table = {name: tensors.pop(name, None) for name in (names.ENCODER_POSITIONS, names.DECODER_POSITIONS)}
     for name, stored in table.items():
         if stored is not None and np.abs(stored - _sines(*stored.shape)).max() > 1e-3:
-            raise options.refuse(folder, f"its {name} is not the sinusoidal table that MarianMTModel computes")
+            raise options.refuse(
+                folder, f"its {name} is not the sinusoidal table that MarianMTModel computes"
+            )
     spm = [p if p.is_file() else None for p in (folder / "source.spm", folder / "target.spm")]
-    languages = _json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
-    result = Source(file, ours, tensors, (source_words, target_words), (spm[0], spm[1]),
-                    (languages.get("source_lang"), languages.get("target_lang")))
+    languages = (
+        _json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
+    )
+    result = Source(
+        file,
+        ours,
+        tensors,
+        (source_words, target_words),
+        (spm[0], spm[1]),
+        (languages.get("source_lang"), languages.get("target_lang")),
+    )
     check(result, left)
     return result
 
@@ -58,7 +71,9 @@ def _start(config, words, folder) -> str:
     word = words.words[start] if isinstance(start, int) and 0 <= start < len(words.words) else None
     known = {"<pad>": "pad", "</s>": "eos"}
     if word not in known:
-        raise options.refuse(folder, f"its decoder starts with the word '{word}' (decoder_start_token_id {start})")
+        raise options.refuse(
+            folder, f"its decoder starts with the word '{word}' (decoder_start_token_id {start})"
+        )
     return known[word]
 
 
@@ -86,7 +101,9 @@ def _weights(path: Path) -> Dict[str, np.ndarray]:
     except Exception as error:  # safetensors and torch fail in many ways on damaged files
         if isinstance(error, pickle.UnpicklingError) and "Unsupported" in str(error):
             what: Optional[re.Match] = re.search(r"GLOBAL (\S+)", str(error))
-            raise UserError(f"{path} is refused: it holds {what[1] if what else 'an object'}, which might run code") from None
+            raise UserError(
+                f"{path} is refused: it holds {what[1] if what else 'an object'}, which might run code"
+            ) from None
         raise UserError(f"cannot read {path}: it is cut short or another kind of file") from None
     if not isinstance(state, dict) or not all(isinstance(v, torch.Tensor) for v in state.values()):
         raise UserError(f"{path} holds no weights of a model")

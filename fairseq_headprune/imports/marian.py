@@ -18,22 +18,31 @@ def read(path, vocabs: Optional[Sequence[str]] = None) -> Source:
     if names.ENCODER_EMBEDDING not in tensors or names.DECODER_EMBEDDING not in tensors:
         raise UserError(f"{path} is damaged: it has no embeddings of one of its languages (Wemb)")
     if ours.pop("share_source_target") and not ours["share_all_embeddings"]:
-        raise options.refuse(path, "source and target share embeddings that the output does not (tied-embeddings-src)")
+        raise options.refuse(
+            path, "source and target share embeddings that the output does not (tied-embeddings-src)"
+        )
     files = [Path(v) for v in vocabs] if vocabs else find_vocabularies(path)
     if len(files) > 2:
-        raise UserError(f"--vocabs names {len(files)} files: give one for both languages, or source and target")
+        raise UserError(
+            f"--vocabs names {len(files)} files: give one for both languages, or source and target"
+        )
     read_files = {file: vocabulary.read(file) for file in set(files)}
     notes, pair = [], []
     for file, table in zip((files[0], files[-1]), (names.ENCODER_EMBEDDING, names.DECODER_EMBEDDING)):
         words, rows = read_files[file], len(tensors[table])
-        if words.spm is None and len(words.words) > rows:  # as Marian, which reads so many of a list and no more
-            note = f"{file.name} lists {len(words.words):,} words; the model knows the first {rows:,}, the rest are <unk>."
+        if (
+            words.spm is None and len(words.words) > rows
+        ):  # as Marian, which reads so many of a list and no more
+            note = f"{file.name} lists {len(words.words):,} words; "
+            note += f"the model knows the first {rows:,}, the rest are <unk>."
             notes += [note] if note not in notes else []
             words = words.first(rows)
         pair.append(words)
     if ours["share_all_embeddings"] and list(pair[0].words) != list(pair[1].words):
-        raise UserError(f"{path} has one vocabulary for both languages, and {files[0]} and {files[-1]} differ: "
-                        "name the one with --vocabs")
+        raise UserError(
+            f"{path} has one vocabulary for both languages, and {files[0]} and {files[-1]} differ: "
+            "name the one with --vocabs"
+        )
     ours.update(position_encoding="marian", decoder_start="zero")
     source = Source(path, ours, tensors, (pair[0], pair[1]), _spm(path, pair), notes=notes)
     check(source, left)
@@ -41,7 +50,8 @@ def read(path, vocabs: Optional[Sequence[str]] = None) -> Source:
 
 
 def find_vocabularies(path: Path) -> List[Path]:
-    """Of the model ``path``, through a ``.yml`` in its folder that names it, else any that names vocabularies."""
+    """Of the model ``path``, through a ``.yml`` in its folder that names it, else any that names
+    vocabularies."""
     found = []
     for file in sorted(path.parent.glob("*.yml")):
         if "vocab" in file.name:

@@ -1,7 +1,8 @@
 """Marian's binary model format (``.bin``): float32, and 8-bit integers as intgemm stores them.
 
 Little endian: uint64 version (1) and number of items; per item four uint64 (length of the name with its final
-zero, type, number of dimensions, bytes of data); all names; all shapes (int32); one uint64, the bytes of padding
+zero, type, number of dimensions, bytes of data); all names; all shapes (int32); one uint64, the bytes of
+padding
 that follow; all data in order.
 """
 
@@ -19,8 +20,14 @@ INT8 = 0x0101
 INTGEMM8 = (0x4101, 0x5101, 0x6101, 0x7101)
 """int8 of intgemm: independent of the machine, then laid out for SSSE3, AVX2, AVX512."""
 NAMES = {
-    0x0402: "float16", 0x4102: "16-bit intgemm", 0x5102: "16-bit intgemm", 0x6102: "16-bit intgemm",
-    0x0808: "fbgemm", 0x0809: "fbgemm", 0x080a: "fbgemm", 0x0408: "float64",
+    0x0402: "float16",
+    0x4102: "16-bit intgemm",
+    0x5102: "16-bit intgemm",
+    0x6102: "16-bit intgemm",
+    0x0808: "fbgemm",
+    0x0809: "fbgemm",
+    0x080A: "fbgemm",
+    0x0408: "float64",
 }
 CONFIGURATION = "special:model.yml"
 MOST_ITEMS = 100_000
@@ -34,17 +41,19 @@ def read(path) -> Tuple[str, Dict[str, np.ndarray]]:
     """
     data = Path(path).read_bytes()
     try:
-        items = _items(data, path)
+        items = list(_items(data, path))
     except struct.error:
-        raise UserError(f"{path} is cut short: its table of contents does not fit into {len(data):,} bytes") from None
+        raise UserError(
+            f"{path} is cut short: its table of contents does not fit into {len(data):,} bytes"
+        ) from None
     tensors, text = {}, None
     for name, kind, shape, start, length in items:
         if start + length > len(data):
             raise UserError(f"{path} is cut short: {name} ends at byte {start + length:,} of {len(data):,}")
         if name == CONFIGURATION:
-            text = data[start:start + length].decode("utf-8", "replace").rstrip("\0")
+            text = data[start : start + length].decode("utf-8", "replace").rstrip("\0")
         elif not name.endswith("_QuantMultA"):
-            tensors[name] = _array(path, name, kind, shape, data[start:start + length])
+            tensors[name] = _array(path, name, kind, shape, data[start : start + length])
     if text is None:
         raise UserError(f"{path} does not say how its model is built: it has no {CONFIGURATION}")
     return text, tensors
@@ -59,7 +68,7 @@ def _items(data: bytes, path):
     headers = [struct.unpack_from("<4Q", data, 16 + 32 * i) for i in range(count)]
     names, shapes = [], []
     for length, *_ in headers:
-        names.append(data[at:at + length].rstrip(b"\0").decode("utf-8", "replace"))
+        names.append(data[at : at + length].rstrip(b"\0").decode("utf-8", "replace"))
         at += length
     for _, _, dimensions, _ in headers:
         shapes.append(struct.unpack_from(f"<{min(dimensions, 64)}i", data, at))
@@ -79,7 +88,10 @@ def _array(path, name: str, kind: int, shape, data: bytes) -> np.ndarray:
         needed = size + 4
     else:
         if kind in INTGEMM8:
-            what, advice = "laid out for one kind of processor", "convert it with marian-conv --gemm-type intgemm8"
+            what, advice = (
+                "laid out for one kind of processor",
+                "convert it with marian-conv --gemm-type intgemm8",
+            )
         else:
             what, advice = f"stored as {NAMES.get(kind, hex(kind))}", "convert it to float32 with marian-conv"
         raise UserError(f"{path} cannot be read: {name} is {what}; {advice}")

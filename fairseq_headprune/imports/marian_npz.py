@@ -20,7 +20,9 @@ def read(path) -> Tuple[str, Dict[str, np.ndarray]]:
     except (OSError, ValueError, EOFError, KeyError, NotImplementedError, zipfile.BadZipFile) as error:
         if "allow_pickle" in str(error):
             raise UserError(f"{path} is refused: it holds Python objects, which might run code") from None
-        raise UserError(f"cannot read {path} as a Marian .npz: it is cut short or another kind of file") from None
+        raise UserError(
+            f"cannot read {path} as a Marian .npz: it is cut short or another kind of file"
+        ) from None
     except AttributeError:  # a single array loads as one
         raise UserError(f"cannot read {path} as a Marian .npz: it is a single array") from None
     text = arrays.pop(CONFIGURATION, None)
@@ -29,8 +31,10 @@ def read(path) -> Tuple[str, Dict[str, np.ndarray]]:
     for name, array in arrays.items():
         if not np.issubdtype(array.dtype, np.floating):
             raise UserError(f"{path} is no float Marian model: {name} is {array.dtype}")
-    return (text.tobytes().decode("utf-8", "replace").rstrip("\0"),
-            {name: np.asarray(array, np.float32) for name, array in arrays.items()})
+    return (
+        text.tobytes().decode("utf-8", "replace").rstrip("\0"),
+        {name: np.asarray(array, np.float32) for name, array in arrays.items()},
+    )
 
 
 def write(path, text: str, tensors: Mapping[str, np.ndarray]) -> None:

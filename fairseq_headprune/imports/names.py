@@ -1,6 +1,7 @@
 """Parameter names: Marian's and Hugging Face's -> ours. Pure tables.
 
-Ours are fairseq's; what fairseq has no name for (recurrent cell, output bias) is what our models add. Embeddings
+Ours are fairseq's; what fairseq has no name for (recurrent cell, output bias) is what our models add.
+Embeddings
 keep the source's order of words here.
 """
 
@@ -20,10 +21,14 @@ _ATTENTION = {"self": "self_attn", "context": "encoder_attn"}
 _NORM = {"scale": "weight", "bias": "bias"}
 _FFN = {"W1": "fc1.weight", "b1": "fc1.bias", "W2": "fc2.weight", "b2": "fc2.bias"}
 SSRU = {"W": "self_attn.value.weight", "Wf": "self_attn.forget.weight", "bf": "self_attn.forget.bias"}
-"""The recurrent cell in place of a decoder's self-attention: c = f c' + (1 - f) x W, f = sigmoid(x Wf + bf)."""
+"""The recurrent cell in place of a decoder's self-attention: c = f c' + (1 - f) x W, f = sigmoid(x Wf +
+bf)."""
 
 _MARIAN = [
-    (r"(self|context)_W([qkvo])", lambda m: f"{_ATTENTION[m[1]]}.{'out' if m[2] == 'o' else m[2]}_proj.weight"),
+    (
+        r"(self|context)_W([qkvo])",
+        lambda m: f"{_ATTENTION[m[1]]}.{'out' if m[2] == 'o' else m[2]}_proj.weight",
+    ),
     (r"(self|context)_b([qkvo])", lambda m: f"{_ATTENTION[m[1]]}.{'out' if m[2] == 'o' else m[2]}_proj.bias"),
     (r"(self|context)_Wo_ln_(scale|bias)(?:_pre)?", lambda m: f"{_ATTENTION[m[1]]}_layer_norm.{_NORM[m[2]]}"),
     (r"ffn_(W1|b1|W2|b2)", lambda m: _FFN[m[1]]),
@@ -104,8 +109,10 @@ def from_hf(name: str) -> List[str]:
     """Our names of a parameter of ``MarianMTModel``: fairseq's with ``model.`` before them."""
     if name in _HF_WHOLE:
         return _HF_WHOLE[name]
-    if re.fullmatch(r"model\.(encoder|decoder)\.(layers\.\d+\..+|embed_tokens\.weight|embed_positions\.weight)", name):
-        return [name[len("model."):]]
+    if re.fullmatch(
+        r"model\.(encoder|decoder)\.(layers\.\d+\..+|embed_tokens\.weight|embed_positions\.weight)", name
+    ):
+        return [name[len("model.") :]]
     return []
 
 

@@ -46,8 +46,13 @@ def from_marian(config: Mapping[str, Any], path) -> Dict[str, Any]:
     """Our options for the model that ``special:model.yml`` describes; UserError for what we cannot build."""
     kind = config.get("type", "")
     if kind != "transformer":
-        recurrent = kind in ("s2s", "amun", "nematus", "char-s2s", "gru", "lstm") or kind.startswith("multi-s2s")
-        raise refuse(path, f"its type is '{kind}', {'a recurrent network' if recurrent else 'no encoder-decoder Transformer'}")
+        recurrent = kind in ("s2s", "amun", "nematus", "char-s2s", "gru", "lstm") or kind.startswith(
+            "multi-s2s"
+        )
+        raise refuse(
+            path,
+            f"its type is '{kind}', {'a recurrent network' if recurrent else 'no Transformer for translation'}",
+        )
     for name, what in _FLAGS.items():
         if is_true(config.get(name, False)):
             raise refuse(path, what)
@@ -60,15 +65,25 @@ def from_marian(config: Mapping[str, Any], path) -> Dict[str, Any]:
     if tied and [str(x) for x in tied] != [str(i + 1) for i in range(len(tied))]:
         raise refuse(path, "its decoder layers share their weights (transformer-tied-layers)")
     if as_list(config.get("input-types")) not in ([], ["sequence"], ["sequence", "sequence"]):
-        raise refuse(path, f"it takes inputs of other types (input-types: {', '.join(config['input-types'])})")
+        raise refuse(
+            path, f"it takes inputs of other types (input-types: {', '.join(config['input-types'])})"
+        )
     if len(as_list(config.get("dim-vocabs"))) != 2:
         raise refuse(path, "it has not one source and one target vocabulary (dim-vocabs)")
     width, heads = _number(config, "dim-emb", path), _number(config, "transformer-heads", path)
     ffn = _number(config, "transformer-dim-ffn", path)
     learned = is_true(config.get("transformer-train-position-embeddings", False))
     return {
-        **_sizes(_number(config, "enc-depth", path), _number(config, "dec-depth", path), width, heads, heads, ffn,
-                 int(config.get("transformer-decoder-dim-ffn", 0)) or ffn, path),
+        **_sizes(
+            _number(config, "enc-depth", path),
+            _number(config, "dec-depth", path),
+            width,
+            heads,
+            heads,
+            ffn,
+            int(config.get("transformer-decoder-dim-ffn", 0)) or ffn,
+            path,
+        ),
         "activation_fn": _activation(config.get("transformer-ffn-activation"), _MARIAN_ACTIVATION, path),
         **_ffn_depth(config, path),
         **_normalisation(config, path),
@@ -80,16 +95,28 @@ def from_marian(config: Mapping[str, Any], path) -> Dict[str, Any]:
     }
 
 
-def _sizes(encoder: int, decoder: int, width: int, encoder_heads: int, decoder_heads: int, encoder_ffn: int,
-           decoder_ffn: int, path) -> Dict[str, int]:
+def _sizes(
+    encoder: int,
+    decoder: int,
+    width: int,
+    encoder_heads: int,
+    decoder_heads: int,
+    encoder_ffn: int,
+    decoder_ffn: int,
+    path,
+) -> Dict[str, int]:
     for heads in (encoder_heads, decoder_heads):
         if width % heads:
             raise refuse(path, f"its width {width} is no multiple of its {heads} heads")
     return {
-        "encoder_layers": encoder, "decoder_layers": decoder,
-        "encoder_embed_dim": width, "decoder_embed_dim": width,
-        "encoder_attention_heads": encoder_heads, "decoder_attention_heads": decoder_heads,
-        "encoder_ffn_embed_dim": encoder_ffn, "decoder_ffn_embed_dim": decoder_ffn,
+        "encoder_layers": encoder,
+        "decoder_layers": decoder,
+        "encoder_embed_dim": width,
+        "decoder_embed_dim": width,
+        "encoder_attention_heads": encoder_heads,
+        "decoder_attention_heads": decoder_heads,
+        "encoder_ffn_embed_dim": encoder_ffn,
+        "decoder_ffn_embed_dim": decoder_ffn,
     }
 
 
@@ -119,8 +146,10 @@ def _ffn_depth(config: Mapping[str, Any], path) -> Dict[str, Any]:
 
 def _normalisation(config: Mapping[str, Any], path) -> Dict[str, bool]:
     """Letters: d dropout (nothing here), a residual sum, n norm (h highway, r root mean square: not ours)."""
-    steps = {part: str(config.get(f"transformer-{part}", "")).replace("d", "")
-             for part in ("preprocess", "postprocess", "postprocess-emb", "postprocess-top")}
+    steps = {
+        part: str(config.get(f"transformer-{part}", "")).replace("d", "")
+        for part in ("preprocess", "postprocess", "postprocess-emb", "postprocess-top")
+    }
     places = (steps["preprocess"], steps["postprocess"], steps["postprocess-top"])
     if steps["postprocess-emb"] not in ("", "n") or places != ("", "an", ""):
         before = places[0] == "n" and places[1] == "a"
@@ -147,7 +176,10 @@ def _recurrent(config: Mapping[str, Any], path) -> bool:
     if kind not in _AUTOREGRESSION:
         raise refuse(path, f"its decoder has '{kind}' in place of self-attention")
     if kind == "rnn" and config.get("dec-cell") != "ssru":
-        raise refuse(path, f"its decoder has the recurrent cell '{config.get('dec-cell')}', and only ssru is known here")
+        raise refuse(
+            path,
+            f"its decoder has the recurrent cell '{config.get('dec-cell')}', and only ssru is known here",
+        )
     return _AUTOREGRESSION[kind]
 
 
@@ -166,8 +198,16 @@ def from_hf(config: Mapping[str, Any], path) -> Dict[str, Any]:
     shared = bool(config.get("share_encoder_decoder_embeddings", True))
     tied = bool(config.get("tie_word_embeddings", True))
     return {
-        **_sizes(encoder[0], decoder[0], _number(config, "d_model", path), encoder[1], decoder[1], encoder[2],
-                 decoder[2], path),
+        **_sizes(
+            encoder[0],
+            decoder[0],
+            _number(config, "d_model", path),
+            encoder[1],
+            decoder[1],
+            encoder[2],
+            decoder[2],
+            path,
+        ),
         "activation_fn": _activation(config.get("activation_function"), _HF_ACTIVATION, path),
         "normalize_before": False,
         "layernorm_embedding": False,

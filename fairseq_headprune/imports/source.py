@@ -14,7 +14,8 @@ from fairseq_headprune.imports.vocabulary import Vocabulary
 @dataclass
 class Source:
     """``options``: see `options`. ``tensors``: our name -> array, embeddings in the source's order of words.
-    ``spm``: SentencePiece models of source and target, where there are any. ``file``: the one with the weights."""
+    ``spm``: SentencePiece models of source and target, where there are any. ``file``: the one with the
+    weights."""
 
     file: Path
     options: Dict[str, Any]
@@ -26,7 +27,8 @@ class Source:
 
 
 def expected_shapes(o: Dict[str, Any], words: Tuple[int, int]) -> Dict[str, Tuple[int, ...]]:
-    """Our name -> shape of every tensor that a model with these options and vocabularies of so many words has,
+    """Our name -> shape of every tensor that a model with these options and vocabularies of so many words
+    has,
     but for positions."""
     width = o["encoder_embed_dim"]
     shapes: Dict[str, Tuple[int, ...]] = {
@@ -82,14 +84,16 @@ def check(source: Source, left: List[str]) -> None:
             raise UserError(f"{source.file} is damaged: {name} is not finite")
     extra = sorted(set(source.tensors) - set(wanted) - set(positions))
     if extra:
-        raise UserError(f"{source.file} cannot be imported: its configuration does not account for {extra[0]}")
+        raise UserError(
+            f"{source.file} cannot be imported: its configuration does not account for {extra[0]}"
+        )
 
 
 def _explain(source: Source, name: str, has, wanted) -> None:
     for vocabulary, table in zip(source.vocabularies, (names.ENCODER_EMBEDDING, names.DECODER_EMBEDDING)):
         if name == table and has[1:] == wanted[1:]:
             raise UserError(
-                f"{vocabulary.path} has {wanted[0]:,} words and the model {has[0]:,}: name its own vocabulary "
-                "with --vocabs"
+                f"{vocabulary.path} has {wanted[0]:,} words and the model {has[0]:,}: name its own "
+                "vocabulary with --vocabs"
             )
     raise UserError(f"{source.file} is damaged: {name} has the shape {list(has)}, not {list(wanted)}")

@@ -1,4 +1,5 @@
-"""Vocabularies of SentencePiece (``.spm``), Marian (``.yml``) and Hugging Face (``.json``) in the order of their ids.
+"""Vocabularies of SentencePiece (``.spm``), Marian (``.yml``) and Hugging Face (``.json``) in the order of
+their ids.
 
 fairseq wants a frequency a word, which none of these files has: SentencePiece's unigram scores are log
 probabilities, so theirs give frequencies of a text of `TOTAL` pieces; elsewhere the rank r gives the
@@ -23,7 +24,8 @@ EOS, UNK, PAD = "</s>", "<unk>", "<pad>"
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words in the order of their ids, frequencies, where these are from, and the SentencePiece file if it is one."""
+    """Words in the order of their ids, frequencies, where these are from, and the SentencePiece file if it
+    is one."""
 
     words: Sequence[str]
     frequencies: Sequence[int]
@@ -53,14 +55,21 @@ def read(path) -> Vocabulary:
         return _by_rank(_in_order(ids, path), path)
     if path.suffix == ".fsv":
         raise UserError(f"{path} is a factored vocabulary, which has no counterpart in fairseq")
-    raise UserError(f"the vocabulary {path} is of an unknown kind: name a .spm, .yml or .json file with --vocabs")
+    raise UserError(
+        f"the vocabulary {path} is of an unknown kind: name a .spm, .yml or .json file with --vocabs"
+    )
 
 
 def _read_spm(path: Path) -> Vocabulary:
     processor = load_spm(path)
     size = processor.vocab_size()
     words = [processor.id_to_piece(i) for i in range(size)]
-    special = {processor.eos_id(): EOS, processor.unk_id(): UNK, processor.bos_id(): "<s>", processor.pad_id(): PAD}
+    special = {
+        processor.eos_id(): EOS,
+        processor.unk_id(): UNK,
+        processor.bos_id(): "<s>",
+        processor.pad_id(): PAD,
+    }
     words = [special.get(i, word) for i, word in enumerate(words)]
     scores = [processor.get_score(i) for i in range(size)]
     if all(score == -rank for rank, score in enumerate(_normal(processor, scores))):  # BPE: minus the rank
@@ -74,8 +83,11 @@ def _read_spm(path: Path) -> Vocabulary:
 
 def _normal(processor, scores):
     """Scores of the pieces that are neither special nor single characters set by hand."""
-    return [scores[i] for i in range(len(scores))
-            if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))][:50]
+    return [
+        scores[i]
+        for i in range(len(scores))
+        if not (processor.is_control(i) or processor.is_unknown(i) or processor.is_byte(i))
+    ][:50]
 
 
 def load_spm(path):
@@ -85,7 +97,9 @@ def load_spm(path):
     try:
         return sentencepiece.SentencePieceProcessor(model_file=str(path))
     except (RuntimeError, OSError):
-        raise UserError(f"cannot read {path} as a SentencePiece model: it is cut short or another kind of file") from None
+        raise UserError(
+            f"cannot read {path} as a SentencePiece model: it is cut short or another kind of file"
+        ) from None
 
 
 def _in_order(ids, path: Path) -> List[str]:
@@ -97,7 +111,9 @@ def _in_order(ids, path: Path) -> List[str]:
     except (TypeError, ValueError):
         raise UserError(f"{path} is not a vocabulary: its ids are not all numbers") from None
     if len(numbered) != len(ids) or sorted(numbered) != list(range(len(ids))):
-        raise UserError(f"{path} is not a whole vocabulary: its {len(ids):,} ids are not 0 to {len(ids) - 1:,}")
+        raise UserError(
+            f"{path} is not a whole vocabulary: its {len(ids):,} ids are not 0 to {len(ids) - 1:,}"
+        )
     return [numbered[i] for i in range(len(ids))]
 
 
@@ -114,14 +130,16 @@ def _checked(vocabulary: Vocabulary) -> Vocabulary:
 
 
 def fairseq_order(words: Sequence[str]) -> List[int]:
-    """For each id of fairseq's dictionary the id in ``words``, or -1 for ``<s>`` and ``<pad>`` where missing."""
+    """For each id of fairseq's dictionary the id in ``words``, or -1 for ``<s>`` and ``<pad>`` where
+    missing."""
     place = {word: i for i, word in enumerate(words)}
     first = [place.get(word, -1) for word in SPECIAL]
     return first + [i for i, word in enumerate(words) if word not in SPECIAL]
 
 
 def dictionary(vocabulary: Vocabulary) -> str:
-    """The text of fairseq's ``dict.LANG.txt``. A word that fairseq's reader would split or trim (white space in
+    """The text of fairseq's ``dict.LANG.txt``. A word that fairseq's reader would split or trim (white
+    space in
     it) is written with ``<U+XXXX>`` for each such character."""
     lines, taken = [], set(vocabulary.words)
     for word, frequency in zip(vocabulary.words, vocabulary.frequencies):

@@ -10,7 +10,8 @@ from fairseq_headprune.base.errors import UserError
 
 
 def parse(text: str, name: str) -> Dict[str, Any]:
-    """The mapping in ``text``: dictionaries, lists and str. UserError, naming ``name``, when it is no mapping."""
+    """The mapping in ``text``: dictionaries, lists and str. UserError, naming ``name``, when it is no
+    mapping."""
     import yaml
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # both build str, list and dict only

@@ -1,6 +1,7 @@
 """A Marian Transformer, slow and obvious: one sentence, float64, every formula written out.
 
-Attention is All You Need (post-norm), with the SSRU of Kim et al. (2019), section 3.1, as the decoder's first part
+Attention is All You Need (post-norm), with the SSRU of Kim et al. (2019), section 3.1, as the decoder's
+first part
 where a model has one. Parameters have fairseq's names; embeddings are in the source's order of words.
 """
 
@@ -20,7 +21,8 @@ def positions(length, width, table=None, exponent=None):
 
 
 class Reference:
-    """``options`` as imports.options gives them, ``tensors`` by name; ``exponent``: divisor of the exponent of the
+    """``options`` as imports.options gives them, ``tensors`` by name; ``exponent``: divisor of the exponent
+    of the
     sines, half the width less 1 in Marian and half the width in Hugging Face."""
 
     def __init__(self, options, tensors, exponent=None):
@@ -57,9 +59,13 @@ class Reference:
 
     def feed_forward(self, x, name):
         y = self.linear(x, f"{name}.fc1")
-        y = {"relu": torch.relu, "swish": lambda z: z * z.sigmoid(), "tanh": torch.tanh,
-             "gelu": lambda z: z * 0.5 * (1 + torch.erf(z / math.sqrt(2))),
-             "gelu_sigmoid": lambda z: z * (1.702 * z).sigmoid()}[self.o["activation_fn"]](y)
+        y = {
+            "relu": torch.relu,
+            "swish": lambda z: z * z.sigmoid(),
+            "tanh": torch.tanh,
+            "gelu": lambda z: z * 0.5 * (1 + torch.erf(z / math.sqrt(2))),
+            "gelu_sigmoid": lambda z: z * (1.702 * z).sigmoid(),
+        }[self.o["activation_fn"]](y)
         return self.linear(y, f"{name}.fc2")
 
     def embed(self, vectors, stack):
@@ -71,7 +77,9 @@ class Reference:
         x = self.embed(self.t["encoder.embed_tokens.weight"][source], "encoder")
         for i in range(self.o["encoder_layers"]):
             name, heads = f"encoder.layers.{i}", self.o["encoder_attention_heads"]
-            x = self.norm(x + self.attention(x, x, f"{name}.self_attn", heads), f"{name}.self_attn_layer_norm")
+            x = self.norm(
+                x + self.attention(x, x, f"{name}.self_attn", heads), f"{name}.self_attn_layer_norm"
+            )
             x = self.norm(x + self.feed_forward(x, name), f"{name}.final_layer_norm")
         return x
 
@@ -80,8 +88,9 @@ class Reference:
         word, None for the zero vector."""
         memory = self.encode(source)
         words = self.t["decoder.embed_tokens.weight"]
-        before = torch.cat([words[start][None] if start is not None else torch.zeros_like(words[:1]),
-                            words[target[:-1]]])
+        before = torch.cat(
+            [words[start][None] if start is not None else torch.zeros_like(words[:1]), words[target[:-1]]]
+        )
         x = self.embed(before, "decoder")
         for i in range(self.o["decoder_layers"]):
             name, heads = f"decoder.layers.{i}", self.o["decoder_attention_heads"]
@@ -91,6 +100,10 @@ class Reference:
             y = self.attention(x, memory, f"{name}.encoder_attn", heads)
             x = self.norm(x + y, f"{name}.encoder_attn_layer_norm")
             x = self.norm(x + self.feed_forward(x, name), f"{name}.final_layer_norm")
-        output = words if self.o["share_decoder_input_output_embed"] else self.t["decoder.output_projection.weight"]
+        output = (
+            words
+            if self.o["share_decoder_input_output_embed"]
+            else self.t["decoder.output_projection.weight"]
+        )
         bias = self.t["decoder.output_projection.bias"].reshape(-1) if self.o["output_bias"] else 0
         return x @ output.T + bias
