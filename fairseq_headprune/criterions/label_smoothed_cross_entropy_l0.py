@@ -4,6 +4,10 @@ L = L_xent + lambda * sum of P(open), with L_xent the mean per target token in n
 losses and divides gradients by a sample size at the end, so the penalty is multiplied by the number
 of target tokens here: workers, accumulation and batch size then drop out. (With --sentence-avg
 everything, penalty included, is divided by sentences instead of tokens: the same objective, scaled.)
+
+The cross-entropy of plain transformers is fused with the output matrix. The stock criterion's path
+stays for adaptive softmax, autocast (--amp), wrapped (data-parallel) or other models, other output
+layers, and losses per token (reduce=False).
 """
 
 import logging
@@ -18,8 +22,10 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterionConfig,
 )
 from fairseq.logging import metrics
+from fairseq.models.transformer import TransformerDecoderBase, TransformerModelBase
 from fairseq_headprune.units import target as head_target
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.nn.fused_cross_entropy import fused_cross_entropy
 from fairseq_headprune.nn.gate_report import all_log_a, count_layers, expected_open, head_gates
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 
@@ -80,7 +86,10 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
         self.last_update = None
 
     def forward(self, model, sample, reduce=True):
-        loss, sample_size, logging_output = super().forward(model, sample, reduce)
+        if reduce and can_fuse(model):
+            loss, sample_size, logging_output = self.fused_forward(model, sample)
+        else:
+            loss, sample_size, logging_output = super().forward(model, sample, reduce)
         gates = head_gates(model)
         if not self.checked:
             self.check(gates)
@@ -107,6 +116,29 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             logging_output[f"{key}_expected"] = expected[key].detach() * tokens
             for name in ("open", "closed", "undecided"):
                 logging_output[f"{key}_{name}"] = getattr(counts[key], name) * tokens
+        return loss, sample_size, logging_output
+
+    def fused_forward(self, model, sample):
+        """As the stock criterion's forward, without storing the logits."""
+        features, _ = model(**sample["net_input"], features_only=True)
+        target = model.get_targets(sample, None)
+        skip = self.ignore_prefix_size
+        features, target = features[:, skip:].flatten(0, 1), target[:, skip:].flatten()
+        output = model.decoder.output_projection
+        loss, nll, correct = fused_cross_entropy(
+            features, output.weight, output.bias, target, self.eps, self.padding_idx
+        )
+        sample_size = sample["target"].size(0) if self.sentence_avg else sample["ntokens"]
+        logging_output = {
+            "loss": loss.data,
+            "nll_loss": nll.data,
+            "ntokens": sample["ntokens"],
+            "nsentences": sample["target"].size(0),
+            "sample_size": sample_size,
+        }
+        if self.report_accuracy:
+            logging_output["n_correct"] = correct.item()
+            logging_output["total"] = target.ne(self.padding_idx).sum().item()
         return loss, sample_size, logging_output
 
     def check(self, gates) -> None:
@@ -174,6 +206,22 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             for name in ("open", "closed", "undecided"):
                 metrics.log_scalar(f"{key}_{name}", mean(f"{key}_{name}"), tokens, round=1)
         metrics.log_derived("objective", objective)
+
+
+def can_fuse(model) -> bool:
+    """Whether the logits are one plain linear layer of the features, with nothing in between."""
+    if not isinstance(model, TransformerModelBase) or torch.is_autocast_enabled():
+        return False
+    decoder = model.decoder
+    output = getattr(decoder, "output_projection", None)
+    return (
+        type(output) is torch.nn.Linear
+        and not output._forward_hooks
+        and not output._forward_pre_hooks
+        and decoder.adaptive_softmax is None
+        and type(decoder).output_layer is TransformerDecoderBase.output_layer
+        and type(model).get_normalized_probs is TransformerModelBase.get_normalized_probs
+    )
 
 
 def objective(meters) -> float:
