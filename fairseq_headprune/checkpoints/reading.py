@@ -273,6 +273,8 @@ def load_model(path, data: Optional[str] = None):
     needed). UserError for files that are not whole Transformer checkpoints.
     """
     from fairseq import checkpoint_utils
+    from fairseq.dataclass.configs import GenerationConfig
+    from omegaconf import OmegaConf, open_dict
 
     load_checkpoint(path)  # for its refusals; fairseq's own loading has none
     overrides = {"data": str(data)} if data else {}
@@ -290,6 +292,9 @@ def load_model(path, data: Optional[str] = None):
         raise UserError(
             f"{data} holds no binarised data: name the folder that fairseq-preprocess wrote"
         ) from None
+    if "generation" not in cfg:  # a checkpoint that no fairseq-train wrote names none of its options
+        with open_dict(cfg):
+            cfg.generation = OmegaConf.structured(GenerationConfig)
     model = models[0]
     model.eval()
     return model, cfg, task
