@@ -253,11 +253,11 @@ def explain_failure(paths: Sequence[str], error: Exception) -> None:
         read_file(path)
     # fairseq-train says "ensure that the architectures match" and has the reason in the first error
     text = f"{error} {error.__context__ or ''}"
-    sizes = re.search(r"size mismatch for (\S+): .*?Size\((.*?)\) from.*?Size\((.*?)\)", text, re.DOTALL)
-    if sizes and "embed_tokens.weight" in text:
+    sizes = re.search(r"size mismatch for (\S+): .*?Size\(\[(.*?)\]\) from.*?Size\(\[(.*?)\]\)", text, re.DOTALL)
+    if sizes and "embed_tokens.weight" in sizes[1] and sizes[2].split(",")[1:] == sizes[3].split(",")[1:]:
         raise UserError(
-            f"{', '.join(map(str, paths))} was trained with other dictionaries or widths than those of the "
-            "data and options: name the folder of binarised data and the flags that it was trained with"
+            f"{', '.join(map(str, paths))} was trained with other dictionaries than those of the "
+            "data: name the folder of binarised data that it was trained with"
         ) from None
     if sizes:
         raise UserError(
