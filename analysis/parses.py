@@ -14,7 +14,7 @@ import zlib
 from array import array
 from operator import eq
 from pathlib import Path
-from typing import List, NamedTuple, Sequence
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
 from fairseq_headprune.base.errors import UserError
 
@@ -49,8 +49,9 @@ def relation_name(label: str, keep_subtypes: bool = False) -> str:
     return label if keep_subtypes else label.partition(":")[0]
 
 
-def parse_block(text: str, source: str, first_line: int) -> Parse:
-    """One sentence of a CoNLL-U file. UserError names ``source`` and the line that is broken.
+def parse_block(text: str, source: str, first_line: int, number: int = 0) -> Parse:
+    """Sentence ``number`` of a CoNLL-U file. UserError names ``source`` and the line that is broken, or
+    the sentence whose words are no tree: they have one root, and lead to it.
 
     Empty nodes (``8.1``) are no words and are left out. The words of a multi-word token
     (``1-2 don't``) are kept as words of their own where they spell it, and share it otherwise.
@@ -62,12 +63,31 @@ def parse_block(text: str, source: str, first_line: int) -> Parse:
             heads = [int(head) - 1 for head in fields[6::10]]
         except ValueError:
             heads = [size]
-        if -1 <= min(heads) and max(heads) < size and not any(map(eq, heads, range(size))):
+        valid = -1 <= min(heads) and max(heads) < size and not any(map(eq, heads, range(size)))
+        if valid and not _no_tree(heads):
             return Parse(fields[1::10], range(size), heads, fields[7::10])
-    return _parse_lines(text, source, first_line)
+    return _parse_lines(text, source, first_line, number)
 
 
-def _parse_lines(text, source, first_line) -> Parse:
+def _no_tree(heads: Sequence[int]) -> Optional[Tuple[int, str]]:
+    """Why syntactic heads (-1: root) are no tree, with the index of the word to look at; None for a tree."""
+    roots = [word for word, head in enumerate(heads) if head < 0]
+    if not roots:
+        return 0, "has no root"
+    if len(roots) > 1:
+        return roots[1], f"has {len(roots)} roots, e.g. words {roots[0] + 1} and {roots[1] + 1}"
+    walk = [-1] * len(heads)  # the word from which each was reached first
+    for start in range(len(heads)):
+        word = start
+        while word >= 0 and walk[word] < 0:
+            walk[word] = start
+            word = heads[word]
+        if word >= 0 and walk[word] == start:
+            return word, f"has a cycle: word {word + 1} depends on itself by way of others"
+    return None
+
+
+def _parse_lines(text, source, first_line, sentence) -> Parse:
     """`parse_block` for every sentence that is not just words in order."""
     words: List[str] = []
     heads: List[int] = []
@@ -105,6 +125,9 @@ def _parse_lines(text, source, first_line) -> Parse:
     for word, head in enumerate(heads):
         if head >= len(words) or head == word:
             raise broken(lines[word], f"word {word + 1} cannot depend on word {head + 1}")
+    fault = _no_tree(heads)
+    if fault:
+        raise broken(lines[fault[0]], f"sentence {sentence} (counted from 0) {fault[1]}")
     if not ranges:
         return Parse(words, list(range(len(words))), heads, labels)
     return _with_ranges(words, heads, labels, ranges, broken)
@@ -221,7 +244,7 @@ class ConlluFile:
             raise UserError(
                 f"{self.path}, line {self._lines[number]}: the sentence is not UTF-8 text"
             ) from None
-        return parse_block(text, str(self.path), self._lines[number])
+        return parse_block(text, str(self.path), self._lines[number], number)
 
     def close(self):
         """Close the file."""

@@ -98,6 +98,24 @@ def test_byte_order_marks_and_line_ends_far_into_the_file(tmp_path):
         assert [plain(trees[i]) for i in range(len(trees))] == expected
 
 
+@pytest.mark.parametrize(
+    "heads, message",
+    [
+        ((2, 1, 2), "line 4: sentence 1 .counted from 0. has no root"),
+        ((0, 1, 0), "line 6: sentence 1 .counted from 0. has 2 roots, e.g. words 1 and 3"),
+        ((0, 3, 2), "line 5: sentence 1 .counted from 0. has a cycle: word 2 "),
+        ((3, 1, 2, 0), "line 4: sentence 1 .counted from 0. has a cycle: word 1 "),
+    ],
+)
+@pytest.mark.parametrize("more", ["", "1.1\tx\tx\tX\t_\t_\t_\t_\t_\t_\n"])
+def test_what_is_no_tree(tmp_path, heads, message, more):
+    rows = "".join(f"{i}\tw\t_\tX\t_\t_\t{head}\tdep\t_\t_\n" for i, head in enumerate(heads, 1))
+    path = tmp_path / "odd.conllu"
+    path.write_text("# x\n1\ta\t_\tX\t_\t_\t0\troot\t_\t_\n\n" + rows + more + "\n")
+    with pytest.raises(UserError, match=f"odd.conllu, {message}"):
+        ConlluFile(path)[1]
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_is_named(tmp_path, encoding, pack):

@@ -53,10 +53,11 @@ def random_sentence(rng, generator):
         units.append(list(range(len(pieces), len(pieces) + len(parts))))
         pieces += [part + "@@" for part in parts[:-1]] + parts[-1:]
         words.append("".join(parts))
-    root = rng.randrange(len(words)) if words else 0
+    order = rng.sample(range(len(words)), len(words))  # a word depends on one that comes before it here
     tree = []
     for i, word in enumerate(words):
-        head = rng.choice([j for j in range(len(words)) if j != i]) + 1 if i != root else 0
+        above = order[: order.index(i)]
+        head = rng.choice(above) + 1 if above else 0
         label = (
             rng.choice(("nsubj", "nsubj:pass", "obj", "dobj", "amod", "det")) if head else "root"
         )
