@@ -271,8 +271,38 @@ def torchrun_without_gpu():
     distributed.infer_init_method = infer_init_method
 
 
+def without_dummies(samples):
+    """The samples of one update without its empty ones; all of them if there is nothing else."""
+    return [sample for sample in samples if sample is not None and len(sample) > 0] or samples
+
+
+def count_what_precedes_a_dummy():
+    """An epoch's last update may have fewer batches than workers x --update-freq.
+
+    fairseq fills up with a dummy batch whose gradient is zero, and where that is a worker's last one,
+    forgets the target tokens of the batches before it: their gradients are divided by too few. A
+    worker that has a real batch does not need the dummy. (FSDP communicates in every backward pass
+    and TPUs count passes: there it stays.)
+    """
+    from fairseq.trainer import Trainer
+
+    original = Trainer.train_step
+    if getattr(original, "leaves_dummies_out", False):
+        return
+
+    @functools.wraps(original)
+    def train_step(self, samples, *args, **kwargs):
+        if not (self.is_fsdp or self.tpu):
+            samples = without_dummies(samples)
+        return original(self, samples, *args, **kwargs)
+
+    train_step.leaves_dummies_out = True
+    Trainer.train_step = train_step
+
+
 def apply():
     """All of the above; safe to call twice."""
+    count_what_precedes_a_dummy()
     torchrun_without_gpu()
     help_with_every_option()
     allow_fairseq_checkpoints()

@@ -150,7 +150,9 @@ class HeadAttention(MultiheadAttention):
             scores = torch.matmul(q * self.scaling, k.transpose(-1, -2))
             if mask is not None:
                 scores = scores + mask
-            weights = torch.softmax(scores, dim=-1, dtype=torch.float32)
+            # half precision sums in single; double stays double
+            double = scores.dtype == torch.float64
+            weights = torch.softmax(scores, dim=-1, dtype=torch.float64 if double else torch.float32)
             context = torch.matmul(F.dropout(weights.type_as(v), dropout, dropout > 0.0), v)
         else:
             context = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=dropout)
@@ -166,7 +168,7 @@ class HeadAttention(MultiheadAttention):
             return out, None
         if not torch.jit.is_scripting():
             if self.recorder is not None:
-                self.recorder.append(weights.detach())
+                self.recorder.append(weights.detach().float())
         if not (need_weights or need_head_weights):
             return out, None
         weights = weights.transpose(0, 1)

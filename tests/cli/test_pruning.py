@@ -50,13 +50,25 @@ def headprune(*args):
 
 
 def hypotheses(data, path, *more):
-    """Sentence number -> translation."""
+    """Sentence number -> translation and its score."""
     out = command_lines.generate(
         data, "--path", path, "--gen-subset", "test", "--beam", "5", "--max-len-b", "12",
         "--cpu", "--max-sentences", "7", *USER_DIR, *more,
     )
-    rows = [line.split("\t") for line in out.splitlines() if line.startswith("H-")]
-    return {int(row[0][2:]): row[2] for row in rows}
+    return hypotheses_of(out)
+
+
+def hypotheses_of(printed):
+    rows = [line.split("\t") for line in printed.splitlines() if line.startswith("H-")]
+    return {int(row[0][2:]): (row[2], float(row[1])) for row in rows}
+
+
+def same_hypotheses(found, expected):
+    """Equal scores within float32 and equal words, of the 24 sentences all but one: two hypotheses
+    of equal scores are a tie, which the order of summation decides."""
+    assert set(found) == set(expected) == set(range(24))
+    assert all(abs(found[n][1] - expected[n][1]) < 1e-4 for n in found)
+    return sum(found[n][0] != expected[n][0] for n in found) <= 1
 
 
 class Messages(logging.Handler):
@@ -147,7 +159,7 @@ def test_a_fresh_gated_model_validates_and_translates_like_its_baseline(tiny, tm
                   "--l0-lambda", "0.1", "--max-update", "1", lr="0.0")
     assert abs(valid_loss(tiny.data, start) - valid_loss(tiny.data, tiny.checkpoint)) < 2e-3
     translations = hypotheses(tiny.data, start)
-    assert translations == hypotheses(tiny.data, tiny.checkpoint) and len(translations) == 24
+    assert same_hypotheses(translations, hypotheses(tiny.data, tiny.checkpoint))
     layout = checkpoints.open_layout(checkpoints.load_checkpoint(start))
     assert layout == HeadLayout.full(2, 4, 2, 4)
 
@@ -159,11 +171,11 @@ def test_gated_removed_and_dense_checkpoints_translate_the_same(tiny, pruned, tm
     headprune("remove", pruned, tmp_path / "small.pt")
     headprune("remove", pruned, tmp_path / "dense.pt", "--dense")
     headprune("remove", pruned, tmp_path / "half.pt", "--fp16")
-    assert hypotheses(tiny.data, tmp_path / "small.pt") == expected
-    assert hypotheses(tiny.data, tmp_path / "dense.pt") == expected
+    assert same_hypotheses(hypotheses(tiny.data, tmp_path / "small.pt"), expected)
+    assert same_hypotheses(hypotheses(tiny.data, tmp_path / "dense.pt"), expected)
     assert len(hypotheses(tiny.data, tmp_path / "half.pt")) == 24
     together = f"{tmp_path / 'small.pt'}:{pruned}"
-    assert hypotheses(tiny.data, together) == expected
+    assert same_hypotheses(hypotheses(tiny.data, together), expected)
     capsys.readouterr()
     headprune("layout", tmp_path / "small.pt", "--json")
     assert HeadLayout.from_json(capsys.readouterr().out) == layout
@@ -183,8 +195,7 @@ def test_plain_fairseq_loads_a_dense_checkpoint(tiny, pruned, tmp_path):
         capture_output=True, text=True, cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    rows = [line.split("\t") for line in run.stdout.splitlines() if line.startswith("H-")]
-    assert {int(r[0][2:]): r[2] for r in rows} == hypotheses(tiny.data, pruned)
+    assert same_hypotheses(hypotheses_of(run.stdout), hypotheses(tiny.data, pruned))
 
 
 def test_without_the_user_dir_the_message_names_it(tiny, pruned, tmp_path):
@@ -262,16 +273,19 @@ def test_resumed_training_equals_training_in_one_go(tiny, tmp_path):
         torch.testing.assert_close(two[name], one[name], atol=1e-6, rtol=1e-5, msg=name)
 
 
-@pytest.fixture(scope="module")
-def one_batch(tmp_path_factory):
-    """Data whose training set is 32 sentences."""
-    root = tmp_path_factory.mktemp("one")
-    command_lines.number_corpus(root, {"train": 32, "test": 8})
+def small_data(root, sentences):
+    """Data whose training set has so many sentences."""
+    command_lines.number_corpus(root, {"train": sentences, "test": 8})
     command_lines.preprocess(
         *("--source-lang", "src", "--target-lang", "tgt", "--joined-dictionary"),
         *("--trainpref", root / "train", "--testpref", root / "test", "--destdir", root / "bin"),
     )
     return root / "bin"
+
+
+@pytest.fixture(scope="module")
+def one_batch(tmp_path_factory):
+    return small_data(tmp_path_factory.mktemp("one"), 32)
 
 
 def gates_after_one_step(data, out, sentences, update_freq, workers):
@@ -300,6 +314,14 @@ def test_the_gates_gradient_does_not_depend_on_workers_or_accumulation(one_batch
     for name, sentences, freq, workers in (("b", 8, 4, 1), ("c", 8, 2, 2)):
         split = gates_after_one_step(one_batch, tmp_path / name, sentences, freq, workers)
         torch.testing.assert_close(split, whole, atol=1e-5, rtol=0)
+
+
+def test_an_update_that_leaves_a_worker_a_batch_short(tmp_path):
+    """Three batches on 2 workers x 2: the second worker's last share is empty."""
+    data = small_data(tmp_path, 24)
+    whole = gates_after_one_step(data, tmp_path / "a", 24, 1, 1)
+    split = gates_after_one_step(data, tmp_path / "b", 8, 2, 2)
+    torch.testing.assert_close(split, whole, atol=1e-5, rtol=0)
 
 
 def test_two_workers_start_from_a_checkpoint_and_resume(tiny, tmp_path):

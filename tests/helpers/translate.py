@@ -1,5 +1,7 @@
 """Beam search on toy models, and the logits of forced decoding."""
 
+from functools import partial
+
 import torch
 
 from fairseq.sequence_generator import SequenceGenerator
@@ -18,12 +20,22 @@ def beam(model, src_tokens, src_lengths, beam_size=5, words=12, max_len=12):
 
 
 def same_translations(one, other, tolerance=1e-4):
-    """Whether two results of ``beam`` hold the same tokens, with scores within tolerance."""
-    return len(one) == len(other) and all(
-        len(a) == len(b)
-        and all(x[0] == y[0] and abs(x[1] - y[1]) <= tolerance for x, y in zip(a, b))
-        for a, b in zip(one, other)
-    )
+    """Whether two results of ``beam`` hold the same tokens, with scores within tolerance.
+
+    Hypotheses whose scores are as near to each other as that may stand in either order: a tie, which
+    rounding decides.
+    """
+    return len(one) == len(other) and all(map(partial(_same_ranking, tolerance=tolerance), one, other))
+
+
+def _same_ranking(one, other, tolerance):
+    scores = [score for _, score in one]
+    if len(one) != len(other) or any(abs(s - x[1]) > tolerance for s, x in zip(scores, other)):
+        return False
+    for tokens, score in one:
+        if tokens not in [x[0] for x in other if abs(x[1] - score) <= tolerance]:
+            return False
+    return True
 
 
 def logits(model, src_tokens, src_lengths, prev_output_tokens):

@@ -126,7 +126,7 @@ def test_all_sides_start_from_the_same_weights_and_learn():
     sample = training.batch(3, 6, 30)
     trainers = training.sides(TOY, 30, sample, dropout=0.0)
     losses = {name: [float(trainer()) for _ in range(3)] for name, trainer in trainers.items()}
-    assert losses["stock"] == pytest.approx(losses["gates off"], rel=1e-5)
+    assert losses["stock"] == pytest.approx(losses["gates off"], rel=1e-4)
     for values in losses.values():
         assert values[-1] < values[0]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from fairseq.data import data_utils
+from fairseq.trainer import Trainer
 
 import fairseq_headprune  # noqa: F401
 from fairseq_headprune.fairseq_adapter import repairs as compat
@@ -36,9 +37,22 @@ def test_every_sentence_is_in_exactly_one_batch(size, multiple, limits):
 
 
 def test_repairs_may_be_applied_twice():
-    before = data_utils.batch_by_size
+    before = data_utils.batch_by_size, Trainer.train_step
     compat.apply()
-    assert data_utils.batch_by_size is before
+    assert (data_utils.batch_by_size, Trainer.train_step) == before
+
+
+@pytest.mark.parametrize(
+    "samples, left",
+    [
+        ([{"id": 1}, {}], [{"id": 1}]),
+        ([None, {"id": 1}, []], [{"id": 1}]),
+        ([{"id": 1}, {"id": 2}], [{"id": 1}, {"id": 2}]),
+        ([{}, {}], [{}, {}]),  # fairseq's dummy batches keep this worker in step
+    ],
+)
+def test_only_a_worker_without_any_batch_needs_a_dummy(samples, left):
+    assert compat.without_dummies(samples) == left
 
 
 def test_a_fairseq_checkpoint_loads_and_code_in_one_does_not(tmp_path, shared):

@@ -7,6 +7,7 @@ from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp import head_relevance
 from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network
+from tests.helpers.double_precision import softmax_in_double
 from tests.helpers.small_models import authors_input, authors_model
 
 SENTENCES = ("s0", "s1", "s2")
@@ -42,9 +43,8 @@ def test_forward(oracle, model, run):
     ours = trace(Network.of(model, torch.float64), src, prev).logits
     theirs = torch.from_numpy(forward[f"{run}/logits"])
     torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
-    # fairseq itself takes the softmax of the last layer's attention in float32
-    with torch.no_grad():
-        torch.testing.assert_close(model(src, lengths, prev)[0], ours, rtol=0, atol=1e-6)
+    with torch.no_grad(), softmax_in_double():
+        torch.testing.assert_close(model(src, lengths, prev)[0], ours, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("run", SENTENCES)

@@ -8,6 +8,7 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import Head, HeadLayout
 from fairseq_headprune.nn.projections import attention_modules, existing_layout
 from fairseq_headprune.recording.maps import record_attention
+from tests.helpers.double_precision import softmax_in_double
 from tests.helpers.small_models import batch, small_transformer
 
 LENGTHS = [(5, 4), (7, 6), (3, 8)]
@@ -42,17 +43,18 @@ def loss_with_head_scaled(model, sample, head, scale):
 def test_gradient_importance_is_the_slope_of_the_loss_in_each_head(model):
     model = small_transformer().double()
     sample = as_batch()
-    found = importance.gradient_importance(model, [sample])
     tokens = int(sample["target"].ne(1).sum())
-    slow, step = {}, 1e-3  # fairseq rounds attention weights to float32
-    for head in existing_layout(model):
-        slope = (loss_with_head_scaled(model, sample, head, 1 + step)
-                 - loss_with_head_scaled(model, sample, head, 1 - step)) / (2 * step)
-        slow[head] = float(slope.abs().sum()) / tokens
+    slow, step = {}, 1e-4
+    with softmax_in_double():
+        found = importance.gradient_importance(model, [sample])
+        for head in existing_layout(model):
+            slope = (loss_with_head_scaled(model, sample, head, 1 + step)
+                     - loss_with_head_scaled(model, sample, head, 1 - step)) / (2 * step)
+            slow[head] = float(slope.abs().sum()) / tokens
     for head in slow:
         layer = [v for h, v in slow.items() if (h.type, h.layer) == (head.type, head.layer)]
         norm = sum(v * v for v in layer) ** 0.5
-        assert found[head] == pytest.approx(slow[head] / norm, rel=2e-3)
+        assert found[head] == pytest.approx(slow[head] / norm, rel=1e-5)
 
 
 def test_gradient_importance_does_not_depend_on_batches(model):
