@@ -31,13 +31,11 @@ setup(
         "scipy",
         "conllu",
         "tqdm",
-        "sentencepiece",
-        "PyYAML",
     ],
     extras_require={
         "analysis": ["matplotlib>=3.7"],
         "parse": ["stanza"],
         "deploy": ["ctranslate2"],
-        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "types-tqdm"],
+        "dev": ["pytest", "pytest-xdist", "hypothesis"],
     },
 )

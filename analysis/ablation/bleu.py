@@ -31,9 +31,9 @@ class Translator:
         self.model = model
         self.batches = batches
         self.beam = beam
-        self.bpe = bpe
         self.language = language
         self.dictionary = task.target_dictionary
+        self.bpe = bpe or scoring.splitting(self.dictionary.symbols)
 
     def _texts(self, ids, reference: bool = False) -> List[str]:
         pad = self.dictionary.pad()

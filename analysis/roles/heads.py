@@ -9,7 +9,7 @@ equal part of the row's one vote, which is what drawing one of them by lot gives
 without any weight (all of it lies on the end of sentence) points nowhere and gives no vote.
 """
 
-from typing import Container, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 

@@ -4,7 +4,7 @@ Every array has the groups (bootstrap.py) first. A tally is a bag of arrays, so 
 saved at any point and read back when a killed run goes on.
 """
 
-from typing import Dict, List, Mapping, Sequence
+from typing import Dict, Mapping
 
 import numpy as np
 

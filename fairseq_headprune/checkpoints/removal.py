@@ -51,39 +51,40 @@ def head_dim(state: Dict[str, Any], key: str) -> int:
     return width // checkpoints.num_heads(state)[key]
 
 
-def removed_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
-    """The model's tensors with rows and columns only for the heads of ``layout``; no gates."""
+def _places(state: Dict[str, Any], layout: HeadLayout):
+    """Each attention module as (type, layer, width of a head, heads stored, heads of ``layout``);
+    UserError for a head of ``layout`` that the checkpoint has not."""
     stored = checkpoints.existing_layout(state)
     layout.check_within(stored)
-    model = without_gates(state["model"])
     for key in ATTENTION_TYPES:
-        if not layout[key]:  # an SSRU in its place
-            continue
-        d = head_dim(state, key)
-        for layer, heads in enumerate(layout[key]):
-            rows = head_rows(stored[key][layer], heads, d)
-            for name, tensor, dim in _attention_tensors(state, key, layer):
-                model[name] = tensor.index_select(dim, rows)
+        if layout[key]:  # else an SSRU is in its place
+            d = head_dim(state, key)
+            for layer, heads in enumerate(layout[key]):
+                yield key, layer, d, stored[key][layer], heads
+
+
+def removed_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
+    """The model's tensors with rows and columns only for the heads of ``layout``; no gates."""
+    model = without_gates(state["model"])
+    for key, layer, d, stored, heads in _places(state, layout):
+        rows = head_rows(stored, heads, d)
+        for name, tensor, dim in _attention_tensors(state, key, layer):
+            model[name] = tensor.index_select(dim, rows)
     return model
 
 
 def dense_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
     """The model's tensors at the full stock size, with zeros for every head not in ``layout``."""
-    stored, total = checkpoints.existing_layout(state), checkpoints.num_heads(state)
-    layout.check_within(stored)
+    total = checkpoints.num_heads(state)
     model = without_gates(state["model"])
-    for key in ATTENTION_TYPES:
-        if not layout[key]:  # an SSRU in its place
-            continue
-        d = head_dim(state, key)
-        for layer, heads in enumerate(layout[key]):
-            source = head_rows(stored[key][layer], heads, d)
-            place = head_rows(range(total[key]), heads, d)
-            for name, tensor, dim in _attention_tensors(state, key, layer):
-                shape = list(tensor.shape)
-                shape[dim] = total[key] * d
-                full = tensor.new_zeros(shape)
-                model[name] = full.index_copy(dim, place, tensor.index_select(dim, source))
+    for key, layer, d, stored, heads in _places(state, layout):
+        source = head_rows(stored, heads, d)
+        place = head_rows(range(total[key]), heads, d)
+        for name, tensor, dim in _attention_tensors(state, key, layer):
+            shape = list(tensor.shape)
+            shape[dim] = total[key] * d
+            full = tensor.new_zeros(shape)
+            model[name] = full.index_copy(dim, place, tensor.index_select(dim, source))
     return model
 
 

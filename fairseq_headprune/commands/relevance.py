@@ -1,7 +1,6 @@
 """``headprune relevance``: heat maps of head relevance from saved tables, and how far the rules agree."""
 
 import io
-import sys
 from pathlib import Path
 
 from fairseq_headprune.base import files

@@ -1,7 +1,6 @@
 """``headprune sweep``: prune one baseline many times (a grid of lambda, head counts, other criteria) and compare."""
 
 import shlex
-import sys
 from pathlib import Path
 
 from fairseq_headprune.base.errors import UserError, out_folder

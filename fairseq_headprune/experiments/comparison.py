@@ -18,6 +18,7 @@ from fairseq_headprune.checkpoints import reading as checkpoints, removal
 from fairseq_headprune.base.timing import ratios
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.translation import scoring
+from fairseq_headprune.translation.search import open_search
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
 
 
@@ -46,13 +47,9 @@ class Contestant:
 
     def __init__(self, path: str, data: str, beam: int, bpe: Optional[str] = None):
         self.path = path
-        self.bpe = bpe
         self.state = checkpoints.load_checkpoint(path)
-        self.model, cfg, self.task = checkpoints.load_model(path, data)
-        cfg.generation.beam = beam
-        cfg.generation.max_len_a, cfg.generation.max_len_b = 1.2, 10
-        self.model.prepare_for_inference_(cfg)
-        self.generator = self.task.build_generator([self.model], cfg.generation)
+        self.model, self.task, self.generator = open_search(path, data, beam)
+        self.bpe = bpe or scoring.splitting(self.task.target_dictionary.symbols)
         self.translations: Dict[int, str] = {}
         self.seconds: List[float] = []
 
@@ -67,7 +64,7 @@ class Contestant:
             )
 
 
-def reading(dataset, task, bpe: Optional[str] = None) -> Dict[int, str]:
+def reading(dataset, task, bpe: str) -> Dict[int, str]:
     """Reference translations by sentence number."""
     pad = task.target_dictionary.pad()
     return {
@@ -109,7 +106,7 @@ def compare(
             for name in names:
                 contestants[name].translate(sample)
             progress(number + 1, total)
-    references = reading(dataset, first.task, bpe)
+    references = reading(dataset, first.task, first.bpe)
     return [row(name, c, first, references, tokenize) for name, c in contestants.items()]
 
 

@@ -224,8 +224,9 @@ def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str
     text = (steps.folder / output).read_text(encoding="utf-8")
     parsed = scoring.parse_generate(text, str(steps.folder / output), sentences)
 
+    whole = scoring.splitting_of(data) == "sentencepiece"
+
     def plain(lines):  # SentencePiece pieces join to plain text; other pieces to Moses tokens
-        whole = scoring.splitting_of(data) == "sentencepiece"
         return list(lines) if whole else scoring.detokenize(lines, sweep.target_lang)
 
     return {

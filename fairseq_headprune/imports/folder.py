@@ -1,6 +1,5 @@
 """The folder of an imported model: written under another name, then put in its place as a whole."""
 
-import hashlib
 import os
 import re
 import shutil
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Callable, Dict, Tuple
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.imports.source import Source
 from fairseq_headprune.imports.vocabulary import dictionary
 
@@ -45,15 +45,6 @@ def files(source: Source, languages: Tuple[str, str]) -> Dict[str, str]:
     return texts
 
 
-def sha256(path) -> str:
-    """Of a file's bytes."""
-    digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest()
-
-
 def licence(folder: Path) -> str:
     """What the files beside the model say, quoted; or that they say nothing."""
     for name in ("LICENSE", "LICENSE.txt", "LICENSE.md", "README.md", "SOURCE.md"):
@@ -83,7 +74,7 @@ def readme(source: Source, languages: Tuple[str, str]) -> str:
     lines = [
         f"# {languages[0]}–{languages[1]}, imported",
         "",
-        f"- from `{source.file.name}`, sha256 `{sha256(source.file)}`",
+        f"- from `{source.file.name}`, sha256 `{file_sha256(source.file)}`",
         f"- licence: {licence(source.file.parent)}",
         f"- encoder of {o['encoder_layers']} layers, {o['encoder_attention_heads']} heads, "
         f"width {o['encoder_embed_dim']}; "

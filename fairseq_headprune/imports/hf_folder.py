@@ -1,7 +1,6 @@
 """A Hugging Face folder of a ``MarianMTModel``, without the transformers package and without running
 anything of it."""
 
-import json
 import pickle
 import re
 from pathlib import Path
@@ -17,6 +16,8 @@ from fairseq_headprune.imports.source import Source, check
 def read(folder) -> Source:
     """The model in a folder."""
     folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise UserError(f"{folder} has no config.json: of Marian's files, name the model itself (.npz or .bin)")
     config = _json(folder / "config.json")
     ours = options.from_hf(config, folder)
     file = next(
@@ -78,10 +79,7 @@ def _start(config, words, folder) -> str:
 
 
 def _json(path: Path) -> Dict:
-    try:
-        content = json.loads(yaml_files.read_text(path))
-    except (ValueError, RecursionError):
-        raise UserError(f"{path} is no JSON: give the folder as it was published") from None
+    content = yaml_files.read_json(path, "give the folder as it was published")
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a configuration")
     return content

@@ -1,8 +1,7 @@
 """Parameter names: Marian's and Hugging Face's -> ours. Pure tables.
 
 Ours are fairseq's; what fairseq has no name for (recurrent cell, output bias) is what our models add.
-Embeddings
-keep the source's order of words here.
+Embeddings keep the source's order of words here.
 """
 
 import re
@@ -21,8 +20,8 @@ _ATTENTION = {"self": "self_attn", "context": "encoder_attn"}
 _NORM = {"scale": "weight", "bias": "bias"}
 _FFN = {"W1": "fc1.weight", "b1": "fc1.bias", "W2": "fc2.weight", "b2": "fc2.bias"}
 SSRU = {"W": "self_attn.value.weight", "Wf": "self_attn.forget.weight", "bf": "self_attn.forget.bias"}
-"""The recurrent cell in place of a decoder's self-attention: c = f c' + (1 - f) x W, f = sigmoid(x Wf +
-bf)."""
+"""The recurrent cell in place of a decoder's self-attention: c = f c' + (1 - f) x W,
+f = sigmoid(x Wf + bf)."""
 
 _MARIAN = [
     (

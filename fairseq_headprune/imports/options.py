@@ -28,10 +28,6 @@ _ZERO = {
 }
 """Numbers of Marian that must be 0, empty or absent."""
 
-_AUTOREGRESSION = {
-    "self-attention": False,
-    "rnn": True,
-}
 _MARIAN_ACTIVATION = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
 """Marian's gelu is x sigmoid(1.702 x)."""
 _HF_ACTIVATION = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "tanh": "tanh"}
@@ -70,6 +66,7 @@ def from_marian(config: Mapping[str, Any], path) -> Dict[str, Any]:
         )
     if len(as_list(config.get("dim-vocabs"))) != 2:
         raise refuse(path, "it has not one source and one target vocabulary (dim-vocabs)")
+    _check_ffn_depth(config, path)
     width, heads = _number(config, "dim-emb", path), _number(config, "transformer-heads", path)
     ffn = _number(config, "transformer-dim-ffn", path)
     learned = is_true(config.get("transformer-train-position-embeddings", False))
@@ -85,7 +82,6 @@ def from_marian(config: Mapping[str, Any], path) -> Dict[str, Any]:
             path,
         ),
         "activation_fn": _activation(config.get("transformer-ffn-activation"), _MARIAN_ACTIVATION, path),
-        **_ffn_depth(config, path),
         **_normalisation(config, path),
         **_embeddings(config),
         "ssru": _recurrent(config, path),
@@ -136,12 +132,11 @@ def _activation(name: Any, table: Mapping[str, str], path) -> str:
     return table[name]
 
 
-def _ffn_depth(config: Mapping[str, Any], path) -> Dict[str, Any]:
+def _check_ffn_depth(config: Mapping[str, Any], path) -> None:
     for name in ("transformer-ffn-depth", "transformer-decoder-ffn-depth"):
         depth = int(config.get(name, 2) or 0)
         if depth not in (0, 2) or (depth == 0 and "decoder" not in name):
             raise refuse(path, f"its feed-forward parts have {depth} layers ({name})")
-    return {}
 
 
 def _normalisation(config: Mapping[str, Any], path) -> Dict[str, bool]:
@@ -173,14 +168,14 @@ def _recurrent(config: Mapping[str, Any], path) -> bool:
     kind = config.get("transformer-decoder-autoreg", "self-attention")
     if kind == "average-attention":
         raise refuse(path, "its decoder has average attention, which has no heads and no counterpart here")
-    if kind not in _AUTOREGRESSION:
+    if kind not in ("self-attention", "rnn"):
         raise refuse(path, f"its decoder has '{kind}' in place of self-attention")
     if kind == "rnn" and config.get("dec-cell") != "ssru":
         raise refuse(
             path,
             f"its decoder has the recurrent cell '{config.get('dec-cell')}', and only ssru is known here",
         )
-    return _AUTOREGRESSION[kind]
+    return kind == "rnn"
 
 
 def from_hf(config: Mapping[str, Any], path) -> Dict[str, Any]:

@@ -27,9 +27,8 @@ class Source:
 
 
 def expected_shapes(o: Dict[str, Any], words: Tuple[int, int]) -> Dict[str, Tuple[int, ...]]:
-    """Our name -> shape of every tensor that a model with these options and vocabularies of so many words
-    has,
-    but for positions."""
+    """Our name -> shape of every tensor that a model with these options and vocabularies of so many
+    words has, but for positions."""
     width = o["encoder_embed_dim"]
     shapes: Dict[str, Tuple[int, ...]] = {
         names.ENCODER_EMBEDDING: (words[0], width),

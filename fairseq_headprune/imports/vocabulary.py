@@ -6,7 +6,6 @@ probabilities, so theirs give frequencies of a text of `TOTAL` pieces; elsewhere
 frequency TOTAL / r that Zipf's law would.
 """
 
-import json
 import math
 import re
 from dataclasses import dataclass
@@ -48,10 +47,7 @@ def read(path) -> Vocabulary:
     if path.suffix in (".yml", ".yaml"):
         return _by_rank(_in_order(yaml_files.read(path), path), path)
     if path.suffix == ".json":
-        try:
-            ids = json.loads(yaml_files.read_text(path))
-        except (ValueError, RecursionError):
-            raise UserError(f"{path} is no JSON: give the vocabulary as the other program wrote it") from None
+        ids = yaml_files.read_json(path, "give the vocabulary as the other program wrote it")
         return _by_rank(_in_order(ids, path), path)
     if path.suffix == ".fsv":
         raise UserError(f"{path} is a factored vocabulary, which has no counterpart in fairseq")
@@ -139,8 +135,7 @@ def fairseq_order(words: Sequence[str]) -> List[int]:
 
 def dictionary(vocabulary: Vocabulary) -> str:
     """The text of fairseq's ``dict.LANG.txt``. A word that fairseq's reader would split or trim (white
-    space in
-    it) is written with ``<U+XXXX>`` for each such character."""
+    space in it) is written with ``<U+XXXX>`` for each such character."""
     lines, taken = [], set(vocabulary.words)
     for word, frequency in zip(vocabulary.words, vocabulary.frequencies):
         if word in SPECIAL:

@@ -1,9 +1,10 @@
-"""YAML files as plain text values: nothing is executed, and nothing is guessed.
+"""YAML and JSON files as plain values: nothing is executed, and nothing is guessed.
 
 YAML 1.1 reads the words ``on``, ``no``, ``null`` and ``1_000`` of a vocabulary as something else; here every
 scalar stays the text that it is, and the option tables convert what they use.
 """
 
+import json
 from typing import Any, Dict, List
 
 from fairseq_headprune.base.errors import UserError
@@ -40,6 +41,15 @@ def read_text(path) -> str:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise UserError(f"cannot read {path}: it is no UTF-8 text") from None
+
+
+def read_json(path, advice: str) -> Any:
+    """A JSON file's content; UserError, with the ``advice``, when it is none, or the file cannot be read."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise UserError(f"{path} is no JSON: {advice}") from None
 
 
 def is_true(value: Any) -> bool:

@@ -7,7 +7,6 @@ attention weights are constants, which makes attention a sum over values. Nothin
 
 from typing import Optional, Tuple
 
-import torch
 from torch import Tensor
 
 from fairseq_headprune.lrp.forward import Attention

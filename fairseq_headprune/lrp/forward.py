@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from fairseq_headprune.lrp.network import (
-    BlockPart,
     FeedForwardPart,
     HeadsPart,
     Network,

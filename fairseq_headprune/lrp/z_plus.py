@@ -7,7 +7,6 @@ layer relevance is made positive and rescaled to the total of the sentence.
 
 from typing import Optional, Tuple
 
-import torch
 from torch import Tensor
 
 from fairseq_headprune.lrp.forward import Attention

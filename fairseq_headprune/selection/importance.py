@@ -11,7 +11,7 @@ All scores are of a model as it is, on a few sentences with their references (fo
 """
 
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping, Sequence
+from typing import Any, Dict, Iterable, List, Mapping
 
 import numpy as np
 import torch

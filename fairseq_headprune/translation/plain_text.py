@@ -8,25 +8,19 @@ from fairseq import utils
 from tqdm import tqdm
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.imports.vocabulary import load_spm
 from fairseq_headprune.translation import scoring
+from fairseq_headprune.translation.search import open_search
 
 
 class PlainText:
     """The model of a folder (``model.pt`` or ``checkpoint``), its vocabularies and fairseq's generator."""
 
     def __init__(self, folder: Path, checkpoint: Optional[str] = None, beam: int = 5):
-        from sentencepiece import SentencePieceProcessor
-
-        self.model, cfg, self.task = checkpoints.load_model(checkpoint or folder / "model.pt", str(folder))
-        cfg.generation.beam = beam
-        cfg.generation.max_len_a, cfg.generation.max_len_b = 3, 10  # Marian stops at three times the source
-        self.model.prepare_for_inference_(cfg)
-        self.generator = self.task.build_generator([self.model], cfg.generation)
-        try:
-            self.source = SentencePieceProcessor(model_file=str(folder / "source.spm"))
-        except (OSError, RuntimeError) as error:
-            raise UserError(f"{folder / 'source.spm'} is no SentencePiece model ({error}): import the model again") from None
+        self.source = load_spm(folder / "source.spm")
+        self.model, self.task, self.generator = open_search(
+            checkpoint or folder / "model.pt", str(folder), beam, longest=(3, 10)
+        )  # Marian stops at three times the source
 
     def encode(self, line: str) -> torch.Tensor:
         """Ids of a line under the source dictionary, end of sentence included: ``[tokens]``."""

@@ -65,14 +65,10 @@ def sentences_in(data: str, subset: str) -> int:
     raise UserError(f"there is no subset '{subset}' in {data}")
 
 
-PIECE_MARKS = {"sentencepiece": "\u2581", "subword_nmt": "@@"}
-"""fairseq's name of a way to split words -> what its pieces carry."""
-
-
 def splitting(symbols: Iterable[str]) -> str:
     """How a vocabulary splits words, as fairseq's ``--remove-bpe`` names it: ``sentencepiece`` when a piece
     starts with its mark, else ``subword_nmt`` (which leaves whole words alone)."""
-    return "sentencepiece" if any(s.startswith(PIECE_MARKS["sentencepiece"]) for s in symbols) else "subword_nmt"
+    return "sentencepiece" if any(s.startswith("\u2581") for s in symbols) else "subword_nmt"
 
 
 def splitting_of(data: str) -> str:
@@ -81,12 +77,12 @@ def splitting_of(data: str) -> str:
     return splitting(symbols)
 
 
-def words(dictionary, tokens, bpe: Optional[str] = None, reference: bool = False) -> str:
-    """Token ids as text, pieces joined (``bpe``: as ``--remove-bpe``; None: `splitting` decides).
+def words(dictionary, tokens, bpe: str, reference: bool = False) -> str:
+    """Token ids as text, pieces joined (``bpe``: as ``--remove-bpe`` names it, see `splitting`).
 
     An unknown token is ``<unk>`` in a hypothesis and ``<<unk>>`` in a reference, as fairseq-generate writes it.
     """
-    return dictionary.string(tokens, bpe or splitting(dictionary.symbols), escape_unk=reference)
+    return dictionary.string(tokens, bpe, escape_unk=reference)
 
 
 def apart(hypotheses: Sequence[str], references: Sequence[str]) -> Tuple[List[str], List[str]]:

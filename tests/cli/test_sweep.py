@@ -8,7 +8,6 @@ from fairseq_headprune.commands import main
 from fairseq_headprune.experiments import commands, pareto
 from fairseq_headprune.base import steps
 from fairseq_headprune.units.layout import HeadLayout
-from tests.conftest import ROOT
 from tests.helpers import command_lines
 
 

@@ -23,7 +23,7 @@ def dictionary(*symbols):
 def test_pieces_become_words(symbols, text):
     made = dictionary(*symbols)
     ids = made.encode_line(" ".join(symbols), add_if_not_exist=False)
-    assert scoring.words(made, ids) == text
+    assert scoring.words(made, ids, scoring.splitting(made.symbols)) == text
 
 
 def test_remove_bpe_is_taken_as_fairseq_takes_it():
@@ -35,8 +35,8 @@ def test_remove_bpe_is_taken_as_fairseq_takes_it():
 def test_unknown_is_escaped_in_references_alone():
     made = dictionary("cats")
     ids = made.encode_line("dogs cats", add_if_not_exist=False, append_eos=False)
-    assert scoring.words(made, ids) == "<unk> cats"
-    assert scoring.words(made, ids, reference=True) == made.string(ids, escape_unk=True) == "<<unk>> cats"
+    assert scoring.words(made, ids, "subword_nmt") == "<unk> cats"
+    assert scoring.words(made, ids, "subword_nmt", reference=True) == made.string(ids, escape_unk=True) == "<<unk>> cats"
 
 
 @pytest.mark.parametrize("tokenized", [True, False])
@@ -46,7 +46,9 @@ def test_unknown_words_earn_no_credit(tokenized):
         ours, theirs = scoring.detokenize(ours, "en"), scoring.detokenize(theirs, "en")
     found = scoring.score(ours, theirs)
     assert found["bleu"] == 0 and found["chrf"] == 0
-    assert scoring.bleu_of(scoring.sentence_statistics(ours, theirs).sum(0)) == 0
+    statistics = scoring.sentence_statistics(ours, theirs)
+    assert scoring.bleu_of(statistics.sum(0)) == 0
+    assert statistics[0, :2].tolist() == [5, 5], "an unknown word is one word on both sides"
     assert scoring.score(["a <unk> b c d e"], ["a <<unk>> b c d e"])["bleu"] < 100
 
 
