@@ -1,7 +1,7 @@
 """How often each token occurs in training: a fairseq dictionary, or any file of that form."""
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Dict, Iterable, Mapping, Tuple
 
 import numpy as np
 
@@ -27,7 +27,7 @@ class Frequencies:
         """A number for each token, the same for the same token; below 0 if its count is not known."""
         return np.fromiter(map(self._numbers.__getitem__, tokens), np.int64)
 
-    def look_up(self, numbers: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    def look_up(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Count of each token, and whether it is among the most frequent."""
         known = np.maximum(numbers, 0)
         return self._counts[known], (0 < known) & (known <= self._top)
@@ -50,7 +50,7 @@ def load(path, top: int) -> Frequencies:
 
     UserError names the line that has another form.
     """
-    counts: Dict[str, int] = {}
+    counts: dict[str, int] = {}
     try:
         with open(path, encoding="utf-8", newline="\n") as file:
             for number, line in enumerate(file, 1):

@@ -1,10 +1,11 @@
 """Reading heads.json, checked once so that whatever draws or compares it can rely on its form."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Tuple
+from typing import Any
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis.roles.heads import Function
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import ATTENTION_TYPES, Head
 
@@ -51,15 +52,15 @@ class HeadTable:
     label: str
     path: str
     provenance: Mapping[str, Any]
-    relations: Optional[Mapping[str, Any]]
-    records: Dict[Head, Mapping[str, Any]]
+    relations: Mapping[str, Any] | None
+    records: dict[Head, Mapping[str, Any]]
     """By head, in the order of the file."""
 
-    def of(self, type: str) -> Dict[Head, Mapping[str, Any]]:
+    def of(self, type: str) -> dict[Head, Mapping[str, Any]]:
         """The records of one type."""
         return {head: record for head, record in self.records.items() if head.type == type}
 
-    def types(self) -> Tuple[str, ...]:
+    def types(self) -> tuple[str, ...]:
         """The types that have records."""
         return tuple(t for t in ATTENTION_TYPES if self.of(t))
 
@@ -68,16 +69,16 @@ class HeadTable:
         layout = self.provenance.get("layout") or {}
         return max([len(layout.get(type, []))] + [head.layer + 1 for head in self.of(type)])
 
-    def sorted_layer(self, type: str, layer: int, by: str = "relevance") -> List[Head]:
+    def sorted_layer(self, type: str, layer: int, by: str = "relevance") -> list[Head]:
         """Heads of a layer, the largest value of ``by`` first; without values, by number."""
         heads = [head for head in self.of(type) if head.layer == layer]
         return sorted(heads, key=lambda h: (-(self.records[h].get(by) or 0), h.head))
 
-    def functions(self, head: Head) -> List[Function]:
+    def functions(self, head: Head) -> list[Function]:
         """What the head does."""
         return [Function.parse(text) for text in self.records[head]["functions"]]
 
-    def best(self, relation: str, direction: str) -> Optional[Tuple[Head, Mapping[str, Any]]]:
+    def best(self, relation: str, direction: str) -> tuple[Head, Mapping[str, Any]] | None:
         """The encoder head with the highest accuracy on a relation, and its measures."""
         found = []
         for head, record in self.of("enc_self").items():
@@ -90,7 +91,7 @@ class HeadTable:
         return head, measured
 
 
-def split_label(text: str) -> Tuple[str, str]:
+def split_label(text: str) -> tuple[str, str]:
     """``en-de=FILE`` -> ("en-de", "FILE"); without a name the folder gives it."""
     label, equals, path = text.partition("=")
     if equals and label and "/" not in label:
@@ -125,7 +126,7 @@ def read(text: str) -> HeadTable:
     return HeadTable(label, path, about, relations, records)
 
 
-def read_all(texts) -> List[HeadTable]:
+def read_all(texts) -> list[HeadTable]:
     """Several of them; UserError when two have the same name."""
     tables = [read(text) for text in texts]
     labels = [table.label for table in tables]

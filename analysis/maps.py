@@ -3,13 +3,14 @@ beside the tables. Figure 5 and the report are drawn from them.
 """
 
 import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis import head_table
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import Head, flag, parse_head, parse_types
 
@@ -22,13 +23,13 @@ class Sentence:
     """One sentence and its maps: ``weights[type]`` is uint8 ``[heads, queries, keys]`` in 1/255."""
 
     id: int
-    source: List[str]
-    target: List[str]
-    index: Mapping[str, List[Tuple[int, int]]]
+    source: list[str]
+    target: list[str]
+    index: Mapping[str, list[tuple[int, int]]]
     """Type -> (layer, head) of each map."""
     weights: Mapping[str, np.ndarray]
 
-    def heads(self, type: str) -> List[Head]:
+    def heads(self, type: str) -> list[Head]:
         """The heads that have a map."""
         return [Head(type, layer, head) for layer, head in self.index.get(type, [])]
 
@@ -40,7 +41,7 @@ class Sentence:
             raise KeyError(str(head)) from None
         return self.weights[head.type][place] / SCALE
 
-    def labels(self, type: str) -> Tuple[List[str], List[str]]:
+    def labels(self, type: str) -> tuple[list[str], list[str]]:
         """Tokens of the rows and of the columns; a decoder's keys are its inputs, EOS first."""
         queries = self.source if type == "enc_self" else self.target
         keys = [EOS, *self.target[:-1]] if type == "dec_self" else self.source
@@ -52,11 +53,11 @@ class Maps:
     """A maps file. ``marked``: the heads that Figure 5 shows, none for all of them."""
 
     provenance: Mapping[str, Any]
-    marked: List[Head]
-    sentences: List[Sentence]
+    marked: list[Head]
+    sentences: list[Sentence]
 
 
-def to_json(sentence: Sentence) -> Dict[str, Any]:
+def to_json(sentence: Sentence) -> dict[str, Any]:
     """As it is written; weights are bytes in base64, row by row, head by head."""
     return {
         "id": sentence.id,
@@ -91,7 +92,9 @@ def read(path) -> Maps:
         marked = [parse_head(text) for text in data["marked"]]
         return Maps(data["provenance"], marked, sentences)
     except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"{path} is not a file of `analysis maps` ({type(error).__name__}: {error})") from None
+        raise UserError(
+            f"{path} is not a file of `analysis maps` ({type(error).__name__}: {error})"
+        ) from None
 
 
 def quantise(weights: np.ndarray) -> np.ndarray:
@@ -106,7 +109,7 @@ def take(record, dump, types: Sequence[str]) -> Sentence:
     return Sentence(record.id, list(record.source), list(record.target), index, weights)
 
 
-def choose(dump, number: int, shortest: int = 8, longest: int = 16) -> List[int]:
+def choose(dump, number: int, shortest: int = 8, longest: int = 16) -> list[int]:
     """Ids of the first sentences of a length that can be looked at; any length where none has it."""
     found, others = [], []
     for record in dump:
@@ -120,11 +123,17 @@ def add_arguments(parser):
     """Options of the command."""
     parser.add_argument("dump", help="dump folder")
     parser.add_argument("--out", required=True, help="JSON file to write")
-    parser.add_argument("--sentences", default="4", help="ids like 3,17, or one number N for N sentences "
-                        "of 8 to 16 tokens; for one id write it with a comma: 17,")
+    parser.add_argument(
+        "--sentences",
+        default="4",
+        help="ids like 3,17, or one number N for N sentences "
+        "of 8 to 16 tokens; for one id write it with a comma: 17,",
+    )
     parser.add_argument("--types", help="enc-self,dec-self,dec-enc; default: all that were dumped")
     parser.add_argument("--mark", help="heads for Figure 5, like enc-self:0:3,enc-self:2:1")
-    parser.add_argument("--heads", metavar="FILE", help="heads.json: mark its rare-word heads, as in the paper")
+    parser.add_argument(
+        "--heads", metavar="FILE", help="heads.json: mark its rare-word heads, as in the paper"
+    )
 
 
 def run(args):
@@ -136,7 +145,9 @@ def run(args):
     types = parse_types(args.types) if args.types else tuple(dumped)
     for type in types:
         if type not in dumped:
-            raise UserError(f"the dump {args.dump} has no {flag(type)} attention: it has {', '.join(map(flag, dumped))}")
+            raise UserError(
+                f"the dump {args.dump} has no {flag(type)} attention: it has {', '.join(map(flag, dumped))}"
+            )
     if not types:
         raise UserError(
             f"there is no attention to take: --types is '{args.types}'"
@@ -152,20 +163,23 @@ def run(args):
         if head.type not in types or (head.layer, head.head) not in dump.head_index[head.type]:
             raise UserError(f"head {head} is to be marked, but the dump {args.dump} has no map of it")
     sentences = [take(dump[id], dump, types) for id in ids]
-    files.write_json(args.out, {
-        "provenance": {
-            "program": "analysis maps",
-            "model": dump.manifest.get("model"),
-            "data": dump.manifest.get("data"),
-            "sentences": len(dump),
+    files.write_json(
+        args.out,
+        {
+            "provenance": {
+                "program": "analysis maps",
+                "model": dump.manifest.get("model"),
+                "data": dump.manifest.get("data"),
+                "sentences": len(dump),
+            },
+            "marked": [str(head) for head in marked],
+            "sentences": [to_json(sentence) for sentence in sentences],
         },
-        "marked": [str(head) for head in marked],
-        "sentences": [to_json(sentence) for sentence in sentences],
-    })
+    )
     print(f"{args.out}: {len(sentences)} sentences ({', '.join(map(str, ids))})")
 
 
-def _ids(text: str, dump) -> List[int]:
+def _ids(text: str, dump) -> list[int]:
     parts = [part for part in text.split(",") if part.strip()]
     if not parts or not all(part.strip().isdecimal() for part in parts):
         raise UserError(f"--sentences {text}: write ids like 3,17, or one number")

@@ -12,9 +12,10 @@ import re
 import tempfile
 import zlib
 from array import array
+from collections.abc import Sequence
 from operator import eq
 from pathlib import Path
-from typing import List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 from fairseq_headprune.base.errors import UserError
 
@@ -69,7 +70,7 @@ def parse_block(text: str, source: str, first_line: int, number: int = 0) -> Par
     return _parse_lines(text, source, first_line, number)
 
 
-def _no_tree(heads: Sequence[int]) -> Optional[Tuple[int, str]]:
+def _no_tree(heads: Sequence[int]) -> tuple[int, str] | None:
     """Why syntactic heads (-1: root) are no tree, with the index of the word to look at; None for a tree."""
     roots = [word for word, head in enumerate(heads) if head < 0]
     if not roots:
@@ -89,10 +90,10 @@ def _no_tree(heads: Sequence[int]) -> Optional[Tuple[int, str]]:
 
 def _parse_lines(text, source, first_line, sentence) -> Parse:
     """`parse_block` for every sentence that is not just words in order."""
-    words: List[str] = []
-    heads: List[int] = []
-    labels: List[str] = []
-    lines: List[int] = []
+    words: list[str] = []
+    heads: list[int] = []
+    labels: list[str] = []
+    lines: list[int] = []
     ranges = []
 
     def broken(line, why):
@@ -134,8 +135,8 @@ def _parse_lines(text, source, first_line, sentence) -> Parse:
 
 
 def _with_ranges(words, heads, labels, ranges, broken) -> Parse:
-    surface: List[str] = []
-    place: List[int] = []
+    surface: list[str] = []
+    place: list[int] = []
     for line, first, last, form in ranges:
         if not len(place) < first < last <= len(words):
             raise broken(line, f"words {first}-{last} are not in the sentence or overlap others")
@@ -193,9 +194,7 @@ class ConlluFile:
         try:
             self._file = _plain(self.path)
             self._index()
-            self._bytes = (
-                mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
-            )
+            self._bytes = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ) if len(self) else b""
         except (OSError, EOFError, zlib.error) as error:
             why = getattr(error, "strerror", None) or error
             raise UserError(f"cannot read the parses {path}: {why}") from None

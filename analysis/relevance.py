@@ -4,18 +4,19 @@ Reads what ``fairseq-generate --head-relevance RULE --relevance-table FILE`` wri
 """
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 from scipy.stats import rankdata
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis.head_table import HeadTable
-from fairseq_headprune.recording import relevance_table as averages
-from fairseq_headprune.dump import Dump
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.dump import Dump
+from fairseq_headprune.recording import relevance_table as averages
 from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout, flag
 
 
@@ -28,7 +29,7 @@ class RelevanceTable:
     provenance: Mapping[str, Any]
     counts: Mapping[str, int]
     layout: HeadLayout
-    shares: Dict[str, np.ndarray]
+    shares: dict[str, np.ndarray]
 
 
 def read(path) -> RelevanceTable:
@@ -88,20 +89,19 @@ def _identity(table, what):
 def head_table(table: RelevanceTable) -> HeadTable:
     """In the form that figures are drawn from."""
     records = {
-        head: {"relevance": float(table.shares[head.type][head.layer, head.head])}
-        for head in table.layout
+        head: {"relevance": float(table.shares[head.type][head.layer, head.head])} for head in table.layout
     }
     return HeadTable(table.rule, "", {"layout": table.layout.to_dict()}, None, records)
 
 
-def spearman(a: Sequence[float], b: Sequence[float]) -> Optional[float]:
+def spearman(a: Sequence[float], b: Sequence[float]) -> float | None:
     """Rank correlation, ties sharing their mean rank; None when one side has no order."""
     x, y = rankdata(a) - (len(a) + 1) / 2, rankdata(b) - (len(b) + 1) / 2
     norm = np.sqrt((x @ x) * (y @ y))
     return float(x @ y / norm) if norm else None
 
 
-def agreement(one: RelevanceTable, two: RelevanceTable) -> Dict[str, Dict[str, Any]]:
+def agreement(one: RelevanceTable, two: RelevanceTable) -> dict[str, dict[str, Any]]:
     """Per type, how alike two rules rank heads.
 
     ``all``: over the heads of all layers, by share of the layer. ``layers``: within each layer, and
@@ -126,12 +126,12 @@ def agreement(one: RelevanceTable, two: RelevanceTable) -> Dict[str, Dict[str, A
     return result
 
 
-def _mean(values: Sequence[Optional[float]]) -> Optional[float]:
+def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
 
-def dominance(table: RelevanceTable) -> Dict[str, List[Dict[str, float]]]:
+def dominance(table: RelevanceTable) -> dict[str, list[dict[str, float]]]:
     """Per type and layer, how far a few heads stand out.
 
     ``first`` and ``two``: share of the most relevant head and of the best two together, to be
@@ -160,13 +160,13 @@ def dominance(table: RelevanceTable) -> Dict[str, List[Dict[str, float]]]:
     return result
 
 
-def top_heads(table: RelevanceTable, type: str, count: int = 5) -> List[Head]:
+def top_heads(table: RelevanceTable, type: str, count: int = 5) -> list[Head]:
     """The heads of a type with the largest shares of their layers."""
     heads = [head for head in table.layout if head.type == type]
     return sorted(heads, key=lambda h: (-table.shares[type][h.layer, h.head], h))[:count]
 
 
-def split_half(dump: Dump) -> Tuple[RelevanceTable, ...]:
+def split_half(dump: Dump) -> tuple[RelevanceTable, ...]:
     """Two halves of the sentences of a dump with relevance, those of even and of odd number, as
     tables: how well they agree is as well as rules can be expected to."""
     options = dump.manifest["options"].get("relevance") or {}
@@ -187,7 +187,7 @@ def split_half(dump: Dump) -> Tuple[RelevanceTable, ...]:
     )
 
 
-def compare(tables: Sequence[RelevanceTable], halves=()) -> Dict[str, Any]:
+def compare(tables: Sequence[RelevanceTable], halves=()) -> dict[str, Any]:
     """Everything above for several rules, as it is saved. ``halves``: pairs of `split_half`."""
     check_alike(tables)
     return {
@@ -195,8 +195,7 @@ def compare(tables: Sequence[RelevanceTable], halves=()) -> Dict[str, Any]:
         "data": tables[0].provenance["data"],
         "counts": {table.rule: dict(table.counts) for table in tables},
         "agreement": [
-            {"rules": [a.rule, b.rule], **agreement(a, b)}
-            for a, b in [*combinations(tables, 2), *halves]
+            {"rules": [a.rule, b.rule], **agreement(a, b)} for a, b in [*combinations(tables, 2), *halves]
         ],
         "dominance": {table.rule: dominance(table) for table in tables},
         "top": {

@@ -8,8 +8,8 @@ import json
 import os
 import tempfile
 from array import array
+from collections.abc import Sequence
 from pathlib import Path
-from typing import List, Sequence, Tuple
 
 import conllu
 from tqdm import tqdm
@@ -30,9 +30,7 @@ def load_pipeline(directory, lang: str):
     """
     directory = Path(directory)
     if not directory.is_dir():
-        raise UserError(
-            f"--stanza {directory} is not a directory: give the one with resources.json"
-        )
+        raise UserError(f"--stanza {directory} is not a directory: give the one with resources.json")
     try:
         import stanza
     except ImportError:
@@ -60,7 +58,7 @@ def load_pipeline(directory, lang: str):
     return pipeline, f"stanza {stanza.__version__} {lang}: {', '.join(models)}"
 
 
-def parse_dump(dump, directory, lang: str, path, quiet: bool = False) -> Tuple[Path, str]:
+def parse_dump(dump, directory, lang: str, path, quiet: bool = False) -> tuple[Path, str]:
     """Parse the source text of ``dump`` into the CoNLL-U file ``path``; (path, name of the parser).
 
     A finished file of the same words and the same parser is used as it is, an unfinished one is
@@ -92,7 +90,7 @@ def parse_dump(dump, directory, lang: str, path, quiet: bool = False) -> Tuple[P
     return path, name
 
 
-def to_conllu(pipeline, sentences: Sequence[Sequence[str]], first: int) -> List[str]:
+def to_conllu(pipeline, sentences: Sequence[Sequence[str]], first: int) -> list[str]:
     """CoNLL-U blocks of sentences of words; ``first`` numbers the first one."""
     parsed = (
         iter(pipeline([list(words) for words in sentences if words]).sentences)
@@ -137,7 +135,7 @@ def _store_words(dump, store) -> array:
     return offsets
 
 
-def _words(store, offsets, number) -> List[str]:
+def _words(store, offsets, number) -> list[str]:
     store.seek(offsets[number])
     return json.loads(store.read(offsets[number + 1] - offsets[number]))
 

@@ -10,8 +10,9 @@ Pure Python, no attention in here: only tokens, words and characters.
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 EOS = "</s>"
 UNKNOWN = {"<unk>", "<<unk>>", "⁇", "▁⁇"}
@@ -48,9 +49,9 @@ class Alignment(NamedTuple):
     """Tokens and words of one sentence cut into units: the shortest stretches of characters at
     whose ends both a token and a word end. Nearly always a unit is one word."""
 
-    starts: List[int]
+    starts: list[int]
     """First token of each unit."""
-    unit_of_word: List[int]
+    unit_of_word: list[int]
     """Unit of each word of the parse."""
 
 
@@ -58,14 +59,14 @@ class Misfit(ValueError):
     """Tokens and words that are not the same characters. The message says where they part."""
 
 
-def words(tokens: Sequence[str]) -> List[List[int]]:
+def words(tokens: Sequence[str]) -> list[list[int]]:
     """Positions of the pieces of each model word: ``co@@ t@@ ton on`` -> [[0, 1, 2], [3]].
 
     A piece that ends in ``@@`` goes with the next one; where ``▁`` occurs in the sentence, a piece
     without it goes with the one before. EOS must be cut off before.
     """
     sentencepiece = any(token.startswith(WORD_START) for token in tokens)
-    groups: List[List[int]] = []
+    groups: list[list[int]] = []
     open_word = False
     for position, token in enumerate(tokens):
         if sentencepiece:
@@ -78,7 +79,7 @@ def words(tokens: Sequence[str]) -> List[List[int]]:
     return groups
 
 
-def word_texts(tokens: Sequence[str]) -> List[str]:
+def word_texts(tokens: Sequence[str]) -> list[str]:
     """The words themselves, escapes undone: ``co@@ t@@ ton &apos;s`` -> ["cotton", "'s"]."""
     return [unescape("".join(_bare(tokens[i]) for i in group)) for group in words(tokens)]
 
@@ -111,7 +112,7 @@ def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
     return _units(token_ends, word_ends)
 
 
-def _fit(pieces, parse_words) -> Tuple[Sequence[str], List[int]]:
+def _fit(pieces, parse_words) -> tuple[Sequence[str], list[int]]:
     """Words, and where each token ends in their text, when texts are not simply equal."""
     plain = ["".join(word.split()) for word in parse_words]
     try:
@@ -128,14 +129,14 @@ def _fit(pieces, parse_words) -> Tuple[Sequence[str], List[int]]:
 # -- characters of tokens ---------------------------------------------------------------
 
 
-def plain_texts(tokens: Sequence[str]) -> Optional[List[str]]:
+def plain_texts(tokens: Sequence[str]) -> list[str] | None:
     """Text of each token, or None for a sentence with tokens that have to be looked at in context:
     unknown ones, and those that may be part of an escape."""
     texts = list(map(_PLAIN.__getitem__, tokens))
     return None if None in texts else texts
 
 
-class _Plain(Dict[str, Optional[str]]):
+class _Plain(dict[str, str | None]):
     """Token -> its text, found when it is asked for the first time; None if that needs context."""
 
     def __missing__(self, token):
@@ -148,7 +149,7 @@ class _Plain(Dict[str, Optional[str]]):
 _PLAIN = _Plain()
 
 
-def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bool]]]:
+def _spell(tokens: Sequence[str]) -> tuple[list[str | None], list[bool] | None]:
     """Text of each token (None for unknown), and whether a unit may end behind it (None: always).
 
     A unit may not end inside an escape that was split into pieces (``&@@ apos@@ ;``).
@@ -159,10 +160,10 @@ def _spell(tokens: Sequence[str]) -> Tuple[List[Optional[str]], Optional[List[bo
 
 def _spell_carefully(tokens):
     tokens = _known_escapes(tokens)
-    pieces: List[Optional[str]] = []
-    ends: List[bool] = []
+    pieces: list[str | None] = []
+    ends: list[bool] = []
     for group in words(tokens):
-        run: List[str] = []
+        run: list[str] = []
         for token in (tokens[position] for position in group):
             if token in UNKNOWN:  # text on both sides of it is spelled on its own
                 _spell_run(run, pieces, ends)
@@ -175,7 +176,7 @@ def _spell_carefully(tokens):
     return pieces, ends
 
 
-def _known_escapes(tokens: Sequence[str]) -> List[str]:
+def _known_escapes(tokens: Sequence[str]) -> list[str]:
     """Tokens with ``&`` and ``&#`` in place of unknown ones that stand before ``lt;``, ``91;`` and
     the like: Moses text has these characters in escapes alone, and not every dictionary has them.
     """
@@ -224,7 +225,7 @@ def _normalise(text: str) -> str:
 # -- characters against characters ------------------------------------------------------
 
 
-def _token_ends(pieces, text) -> List[int]:
+def _token_ends(pieces, text) -> list[int]:
     """Where in ``text`` each token ends; -1 where that is not known. `Misfit` when it is not the
     text of the tokens."""
     if None in pieces:
@@ -234,7 +235,7 @@ def _token_ends(pieces, text) -> List[int]:
     return list(accumulate(map(len, pieces)))
 
 
-def _around_unknown(pieces, text) -> List[int]:
+def _around_unknown(pieces, text) -> list[int]:
     """`_token_ends` with unknown pieces: the known stretches are looked for from the left and from
     the right, and the reading is accepted when both searches find the same places."""
     stretches = _stretches(pieces)
@@ -267,7 +268,7 @@ def _around_unknown(pieces, text) -> List[int]:
     return places
 
 
-def _stretches(pieces) -> List[str]:
+def _stretches(pieces) -> list[str]:
     """Known text between runs of unknown pieces, with empty text at an end that is unknown."""
     result, previous = [""], ""
     for piece in pieces:
@@ -302,4 +303,4 @@ def _difference(tokens: str, text: str, width: int = 12) -> str:
     while same < min(len(tokens), len(text)) and tokens[same] == text[same]:
         same += 1
     start = max(0, same - 4)
-    return f"tokens read '{tokens[start:same + width]}', the parse '{text[start:same + width]}'"
+    return f"tokens read '{tokens[start : same + width]}', the parse '{text[start : same + width]}'"

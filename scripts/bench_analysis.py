@@ -19,14 +19,10 @@ from fairseq_headprune.base.errors import command
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--sentences", type=int, default=50000, metavar="N")
-    parser.add_argument(
-        "--tokens", type=int, default=24, metavar="N", help="a sentence, its end counted"
-    )
+    parser.add_argument("--tokens", type=int, default=24, metavar="N", help="a sentence, its end counted")
     parser.add_argument("--layers", type=int, default=6, metavar="N")
     parser.add_argument("--heads", type=int, default=8, metavar="N", help="a layer")
-    parser.add_argument(
-        "--repeats", type=int, default=5, metavar="N", help="of both sides, in turn"
-    )
+    parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of both sides, in turn")
     parser.add_argument("--dir", metavar="DIR", help="where to put the dump (default: a temporary "
                         "directory); it is deleted at the end")  # fmt: skip
     parser.add_argument("--out", metavar="FILE", help="write the numbers as JSON")

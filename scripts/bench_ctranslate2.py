@@ -12,8 +12,10 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
     parser.add_argument("--data", required=True, help="folder of binarised data")
-    parser.add_argument("--layout", help="keep these heads (JSON file, checkpoint or JSON text) "
-                        "instead of those whose gates are open")
+    parser.add_argument(
+        "--layout",
+        help="keep these heads (JSON file, checkpoint or JSON text) instead of those whose gates are open",
+    )
     parser.add_argument("--subset", default="test", help="test set of the data (default: test)")
     parser.add_argument("--limit", type=int, default=200, help="sentences (default: 200)")
     parser.add_argument("--batch", type=int, default=16, help="sentences at once (default: 16)")

@@ -12,8 +12,12 @@ def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", default="base", help="size of model: " + ", ".join(models.SIZES))
     parser.add_argument("--words", type=int, default=8000, help="vocabulary (default: 8000)")
-    parser.add_argument("--layouts", nargs="+", default=list(models.COUNTS), help="heads kept out of "
-                        "48 a type, scaled to the size: " + " ".join(models.COUNTS))
+    parser.add_argument(
+        "--layouts",
+        nargs="+",
+        default=list(models.COUNTS),
+        help="heads kept out of 48 a type, scaled to the size: " + " ".join(models.COUNTS),
+    )
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 16], help="sentences at once")
     parser.add_argument("--source-length", type=int, default=25, help="tokens (default: 25)")
     parser.add_argument("--target-length", type=int, default=26, help="tokens (default: 26)")

@@ -6,8 +6,8 @@ import argparse
 import json
 
 from benchmarks import models, report
-from fairseq_headprune.base.timing import conditions
 from fairseq_headprune.base.errors import UserError, command
+from fairseq_headprune.base.timing import conditions
 
 
 @command

@@ -5,8 +5,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_headprune.base import marked_tables
 from benchmarks import report
+from fairseq_headprune.base import marked_tables
 from fairseq_headprune.base.errors import command
 from fairseq_headprune.experiments import pages, pareto
 
@@ -14,12 +14,18 @@ from fairseq_headprune.experiments import pages, pareto
 @command
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("page", nargs="?", type=Path, default=Path("analysis/results/README.md"),
-                        help="Markdown file with <!-- table NAME FOLDER --> ... <!-- end -->, or "
-                        "<!-- table benchmark FILE --> ... <!-- end --> "
-                        "(default: analysis/results/README.md)")
-    parser.add_argument("--check", action="store_true",
-                        help="change nothing; fail when the page is not what the files say")
+    parser.add_argument(
+        "page",
+        nargs="?",
+        type=Path,
+        default=Path("analysis/results/README.md"),
+        help="Markdown file with <!-- table NAME FOLDER --> ... <!-- end -->, or "
+        "<!-- table benchmark FILE --> ... <!-- end --> "
+        "(default: analysis/results/README.md)",
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; fail when the page is not what the files say"
+    )
     args = parser.parse_args(argv)
 
     def table(name, source):

@@ -1,6 +1,6 @@
 """Translations of a model with heads switched off."""
 
-from typing import Dict, Iterable, List, Optional
+from collections.abc import Iterable
 
 import torch
 from fairseq import utils
@@ -12,7 +12,7 @@ from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import Head
 
 
-def read_references(path: str, sentences: int) -> List[str]:
+def read_references(path: str, sentences: int) -> list[str]:
     """One reference a line; UserError when there are not ``sentences`` of them."""
     lines = scoring.read_lines(path)
     if len(lines) != sentences:
@@ -27,7 +27,7 @@ class Translator:
     dictionary). ``language``: of the Moses tokenizer to undo, or None.
     """
 
-    def __init__(self, task, model, batches: List[Dict], beam: int, bpe: Optional[str], language: Optional[str]):
+    def __init__(self, task, model, batches: list[dict], beam: int, bpe: str | None, language: str | None):
         self.model = model
         self.batches = batches
         self.beam = beam
@@ -35,19 +35,20 @@ class Translator:
         self.dictionary = task.target_dictionary
         self.bpe = bpe or scoring.splitting(self.dictionary.symbols)
 
-    def _texts(self, ids, reference: bool = False) -> List[str]:
+    def _texts(self, ids, reference: bool = False) -> list[str]:
         pad = self.dictionary.pad()
         lines = [
-            scoring.words(self.dictionary, utils.strip_pad(ids[i], pad), self.bpe, reference) for i in sorted(ids)
+            scoring.words(self.dictionary, utils.strip_pad(ids[i], pad), self.bpe, reference)
+            for i in sorted(ids)
         ]
         return lines if self.language is None else scoring.detokenize(lines, self.language)
 
-    def references(self) -> List[str]:
+    def references(self) -> list[str]:
         """The targets of the data as text, undone exactly as translations are."""
         return self._texts({int(i): t for b in self.batches for i, t in zip(b["id"], b["target"])}, True)
 
     @torch.no_grad()
-    def translate(self, off: Iterable[Head] = ()) -> List[str]:
+    def translate(self, off: Iterable[Head] = ()) -> list[str]:
         """Best hypotheses in the order of the data set, with the heads ``off`` switched off.
 
         At most 1.2 times as long as the source plus 10 tokens: without its decoder-encoder heads a
@@ -64,7 +65,7 @@ class Translator:
         return self._texts(found)
 
 
-def difference(hypotheses: List[str], baseline: List[str], references: List[str], resamples: int):
+def difference(hypotheses: list[str], baseline: list[str], references: list[str], resamples: int):
     """BLEU of a system beside the baseline's: ``bleu``, ``bleu_difference``, its 95 % interval
     ``bleu_low``..``bleu_high`` by paired bootstrap over sentences, and sacreBLEU's ``bleu_p``."""
     paired = scoring.paired(hypotheses, baseline, references, resamples)

@@ -6,18 +6,19 @@ any training after it (Michel et al. 2019 call the first two "ablating one" and 
 
 import sys
 import time
-from datetime import datetime, timezone
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any
 
 import numpy as np
 
-from fairseq_headprune.base import files
+from fairseq_headprune.analysis.ablation.heads_off import interventions
 from fairseq_headprune.analysis.ablation.progress import Progress
 from fairseq_headprune.analysis.ablation.table import COLUMNS, KINDS, summary
-from fairseq_headprune.base.intervals import GROUPS, Bootstrap, group
-from fairseq_headprune.analysis.ablation.heads_off import interventions
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.intervals import GROUPS, Bootstrap, group
 from fairseq_headprune.units.layout import Head, parse_head, parse_types
 
 
@@ -26,16 +27,30 @@ def add_arguments(parser):
     parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
     parser.add_argument("--data", required=True, help="folder of its binarised data")
     parser.add_argument("--subset", default="valid", help="which data to score (default: valid)")
-    parser.add_argument("--out", required=True, type=out_folder, help="folder for ablation.json and ablation.csv")
+    parser.add_argument(
+        "--out", required=True, type=out_folder, help="folder for ablation.json and ablation.csv"
+    )
     parser.add_argument("--types", default="all", help="enc-self,dec-self,dec-enc or all (default)")
-    parser.add_argument("--kinds", default=",".join(KINDS), help="without (each head off), alone (the "
-                        "others of its layer off), layer (a whole layer off); default: all three")
+    parser.add_argument(
+        "--kinds",
+        default=",".join(KINDS),
+        help="without (each head off), alone (the "
+        "others of its layer off), layer (a whole layer off); default: all three",
+    )
     parser.add_argument("--sentences", type=int, help="use only the first so many")
-    parser.add_argument("--bleu", metavar="HEADS", help="also translate: all, the N heads whose loss "
-                        "changes most, or heads like enc-self:0:3,dec-enc:5:1 (each off alone)")
+    parser.add_argument(
+        "--bleu",
+        metavar="HEADS",
+        help="also translate: all, the N heads whose loss "
+        "changes most, or heads like enc-self:0:3,dec-enc:5:1 (each off alone)",
+    )
     parser.add_argument("--beam", type=int, default=5)
-    parser.add_argument("--bpe", "--remove-bpe", help="how pieces are joined before BLEU, as fairseq-generate's "
-                        "--remove-bpe (default: found from the dictionary)")
+    parser.add_argument(
+        "--bpe",
+        "--remove-bpe",
+        help="how pieces are joined before BLEU, as fairseq-generate's "
+        "--remove-bpe (default: found from the dictionary)",
+    )
     parser.add_argument("--moses", metavar="LANG", help="undo Moses tokenization in this language")
     parser.add_argument("--references", help="text file to score against; default: the data's targets")
     parser.add_argument("--resamples", type=int, default=1000, help="bootstrap resamples over sentences")
@@ -47,11 +62,10 @@ def add_arguments(parser):
 def run(args):
     """Run the command."""
     kinds = _check(args)
-    from fairseq_headprune.checkpoints.reading import load_model
-    from fairseq_headprune.nn.projections import open_layout, whole_layout
-
     from fairseq_headprune.analysis.ablation.sentence_loss import Scorer, load_batches
+    from fairseq_headprune.checkpoints.reading import load_model
     from fairseq_headprune.dump import file_sha256
+    from fairseq_headprune.nn.projections import open_layout, whole_layout
 
     model, _, task = load_model(args.checkpoint, args.data)
     batches = load_batches(task, model, args.subset, args.max_tokens, args.sentences)
@@ -88,7 +102,7 @@ def run(args):
         "provenance": {
             "program": "analysis ablate",
             "arguments": sys.argv[2:],
-            "created": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
             "seconds_of_last_run": round(time.monotonic() - started, 1),
             "versions": _versions(),
             **identity,
@@ -109,7 +123,7 @@ def run(args):
     print(summary(result))
 
 
-def _check(args) -> List[str]:
+def _check(args) -> list[str]:
     kinds = args.kinds.split(",")
     if not set(kinds) <= set(KINDS):
         raise UserError(f"--kinds {args.kinds}: use {', '.join(KINDS)}")
@@ -128,7 +142,7 @@ def _check(args) -> List[str]:
     return kinds
 
 
-def _versions() -> Dict[str, str]:
+def _versions() -> dict[str, str]:
     import sacrebleu
 
     from fairseq_headprune.recording.run import versions
@@ -146,7 +160,7 @@ class LossDifference:
         self._group = np.array([group(i, self.groups) for i in range(len(baseline.nats))])
         self._tokens = np.bincount(self._group, baseline.tokens, self.groups)
 
-    def measure(self, losses) -> Dict[str, float]:
+    def measure(self, losses) -> dict[str, float]:
         """``loss`` in nats per target token, ``difference`` to the baseline, ``low``, ``high``."""
         change = np.bincount(self._group, losses.nats - self.baseline.nats, self.groups)
         low, high = self.bootstrap.interval(change[:, None], self._tokens[:, None])
@@ -158,7 +172,7 @@ class LossDifference:
         }
 
 
-def choose_heads(text: str, layout, records: Sequence[Dict[str, Any]]) -> List[Head]:
+def choose_heads(text: str, layout, records: Sequence[dict[str, Any]]) -> list[Head]:
     """Heads named by --bleu: all, the N with the largest change of the loss, or a list."""
     if text == "all":
         return list(layout)
@@ -172,7 +186,7 @@ def choose_heads(text: str, layout, records: Sequence[Dict[str, Any]]) -> List[H
     return heads
 
 
-def _bleu(args, task, model, batches, done, todo, layout) -> Dict[str, Any]:
+def _bleu(args, task, model, batches, done, todo, layout) -> dict[str, Any]:
     from fairseq_headprune.analysis.ablation.bleu import Translator, difference, read_references
     from fairseq_headprune.translation import scoring
 

@@ -5,16 +5,17 @@ its output to zero; the bias of W_O stays and the other heads are not rescaled.
 """
 
 import copy
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Iterable, Iterator, List, NamedTuple, Sequence
+from typing import NamedTuple
 
 from torch import nn
 
-from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
+from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.projections import attention_modules, open_layout
 from fairseq_headprune.recording.maps import like_stock
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
 
 PLACES = {
     "enc_self": ("encoder", "self_attn"),
@@ -37,7 +38,7 @@ class Intervention(NamedTuple):
     off: Sequence[Head]
 
 
-def interventions(layout: HeadLayout, types: Sequence[str] = ATTENTION_TYPES) -> List[Intervention]:
+def interventions(layout: HeadLayout, types: Sequence[str] = ATTENTION_TYPES) -> list[Intervention]:
     """Every head off, every head alone, every layer off; heads of ``layout``, of ``types`` only.
 
     In a layer with one head, "without" is "layer" and "alone" changes nothing: only "without" is

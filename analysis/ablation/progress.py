@@ -4,11 +4,12 @@ import json
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, List, Sequence
+from typing import Any
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis.ablation.heads_off import Intervention
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 
 
@@ -19,9 +20,9 @@ class Progress:
     UserError when the folder holds measurements of another model, data or options.
     """
 
-    def __init__(self, folder: Path, identity: Dict[str, Any]):
+    def __init__(self, folder: Path, identity: dict[str, Any]):
         self.path = folder / "ablation.partial.jsonl"
-        self._records: Dict[Any, Dict[str, Any]] = {}
+        self._records: dict[Any, dict[str, Any]] = {}
         self._started = time.monotonic()
         self._new = 0
         try:
@@ -54,7 +55,9 @@ class Progress:
             )
 
     def _read_partial(self, identity):
-        whole = [line for line in self.path.read_text(encoding="utf-8").splitlines(True) if line.endswith("\n")]
+        whole = [
+            line for line in self.path.read_text(encoding="utf-8").splitlines(True) if line.endswith("\n")
+        ]
         lines = [json.loads(line) for line in whole]
         if not lines:
             os.unlink(self.path)
@@ -83,21 +86,24 @@ class Progress:
             if now - last > 20 or number + 1 == len(left):
                 last = now
                 rest = (now - started) / (number + 1) * (len(left) - number - 1)
-                print(f"{measure}: {number + 1} of {len(left)}, about {rest / 60:.0f} min left",
-                      file=sys.stderr, flush=True)
+                print(
+                    f"{measure}: {number + 1} of {len(left)}, about {rest / 60:.0f} min left",
+                    file=sys.stderr,
+                    flush=True,
+                )
 
-    def add(self, item: Intervention, measured: Dict[str, Any]) -> None:
+    def add(self, item: Intervention, measured: dict[str, Any]) -> None:
         """Keep what was measured."""
         line = {"kind": item.kind, "type": item.type, "layer": item.layer, "head": item.head, **measured}
         self._store(line)
         self._write(line)
 
-    def record(self, item: Intervention) -> Dict[str, Any]:
+    def record(self, item: Intervention) -> dict[str, Any]:
         """Everything measured of an item; ``head`` is null for a whole layer."""
         record = dict(self._records[item[:4]])
         return {**record, "head": None if item.head < 0 else item.head}
 
-    def records(self, items: Sequence[Intervention]) -> List[Dict[str, Any]]:
+    def records(self, items: Sequence[Intervention]) -> list[dict[str, Any]]:
         """What was measured of the items, by this run or an earlier one, in their order."""
         return [self.record(item) for item in items if item[:4] in self._records]
 

@@ -1,6 +1,7 @@
 """The loss of a model sentence by sentence, computed so that many variants of it are cheap."""
 
-from typing import Dict, Iterable, List, NamedTuple, Optional
+from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +26,7 @@ class Losses(NamedTuple):
         return float(self.nats.sum() / self.tokens.sum())
 
 
-def load_batches(task, model, subset: str, max_tokens: int, sentences: Optional[int] = None) -> List[Dict]:
+def load_batches(task, model, subset: str, max_tokens: int, sentences: int | None = None) -> list[dict]:
     """Batches of a subset of the task's data, every sentence in exactly one of them.
 
     ``sentences``: take only so many from the start. UserError for a subset that is not there or has
@@ -53,7 +54,7 @@ class Scorer:
     thirds of all heads are in the decoder and leave it unchanged.
     """
 
-    def __init__(self, model: nn.Module, batches: List[Dict], pad: int):
+    def __init__(self, model: nn.Module, batches: list[dict], pad: int):
         self.model = model.eval()
         self.batches = batches
         self.pad = pad

@@ -5,10 +5,9 @@ import io
 import logging
 import pkgutil
 from pathlib import Path
-from typing import Dict, List
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis.figures import inputs as reading
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError, out_folder
 
 PREFIXES = ("fig", "table")
@@ -16,25 +15,33 @@ PREFIXES = ("fig", "table")
 
 def add_arguments(parser):
     """Options of the command."""
-    parser.add_argument("--heads", action="append", metavar="[NAME=]FILE", help="a heads.json of "
-                        "`roles`; the first is the main model, more of them are compared with it")
-    parser.add_argument("--points", metavar="DIR", help="folder with a JSON file per point of a sweep "
-                        "(Figures 7 to 10, Table 2)")
-    parser.add_argument("--point-roles", metavar="DIR", help="folder with NAME/heads.json of the "
-                        "points (Figure 8)")
+    parser.add_argument(
+        "--heads",
+        action="append",
+        metavar="[NAME=]FILE",
+        help="a heads.json of `roles`; the first is the main model, more of them are compared with it",
+    )
+    parser.add_argument(
+        "--points",
+        metavar="DIR",
+        help="folder with a JSON file per point of a sweep (Figures 7 to 10, Table 2)",
+    )
+    parser.add_argument(
+        "--point-roles", metavar="DIR", help="folder with NAME/heads.json of the points (Figure 8)"
+    )
     parser.add_argument("--maps", metavar="FILE", help="attention maps of `analysis maps` (Figure 5)")
     parser.add_argument("--ablation", metavar="FILE", help="ablation.json of `ablate` (Figure 11)")
     parser.add_argument("--out", required=True, type=out_folder, help="folder for the pictures")
     parser.add_argument("--only", metavar="NAMES", help="comma-separated, e.g. fig01,table02")
 
 
-def names() -> List[str]:
+def names() -> list[str]:
     """The figures there are: every file of this folder called fig... or table..."""
     package = importlib.import_module("fairseq_headprune.analysis.figures")
     return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.name.startswith(PREFIXES))
 
 
-def draw(name: str, inputs) -> Dict[str, object]:
+def draw(name: str, inputs) -> dict[str, object]:
     """File name without ending -> matplotlib figure or Markdown text."""
     module = importlib.import_module(f"fairseq_headprune.analysis.figures.{name}")
     drawn = module.draw(inputs)
@@ -50,7 +57,7 @@ def caption(name: str) -> str:
     return " ".join(module.__doc__.split("\n\n")[0].split())
 
 
-def save(drawn: Dict[str, object], folder) -> List[str]:
+def save(drawn: dict[str, object], folder) -> list[str]:
     """Write PNG and PDF, or Markdown; returns the files' names."""
     written = []
     for stem, result in drawn.items():

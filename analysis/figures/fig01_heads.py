@@ -11,8 +11,11 @@ def draw(inputs):
     table = inputs.main()
     drawn = {}
     if any(record["relevance"] is not None for record in table.of("enc_self").values()):
-        drawn["a"] = grid.heat(table, "enc_self", "relevance", f"Relevance, {table.label}", "share of the layer")
-    drawn["b"] = grid.heat(table, "enc_self", "confidence", f"Confidence, {table.label}",
-                           "mean largest weight", limit=1)
+        drawn["a"] = grid.heat(
+            table, "enc_self", "relevance", f"Relevance, {table.label}", "share of the layer"
+        )
+    drawn["b"] = grid.heat(
+        table, "enc_self", "confidence", f"Confidence, {table.label}", "mean largest weight", limit=1
+    )
     drawn["c"] = grid.function_grid(table, "enc_self", f"Functions, {table.label}")
     return drawn

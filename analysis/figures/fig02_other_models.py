@@ -15,6 +15,8 @@ def draw(inputs):
     for table in inputs.others():
         one, two = next(letters), next(letters)
         if any(record["relevance"] is not None for record in table.of("enc_self").values()):
-            drawn[one] = grid.heat(table, "enc_self", "relevance", f"Relevance, {table.label}", "share of the layer")
+            drawn[one] = grid.heat(
+                table, "enc_self", "relevance", f"Relevance, {table.label}", "share of the layer"
+            )
         drawn[two] = grid.function_grid(table, "enc_self", f"Functions, {table.label}")
     return drawn

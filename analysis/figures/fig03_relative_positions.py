@@ -21,7 +21,9 @@ def draw(inputs):
     """A panel a relation."""
     table = inputs.syntax()[0]
     relations = list(table.relations)
-    figure, panels = pyplot.subplots(1, len(relations), figsize=(1.9 * len(relations), 2.1), sharey=True, squeeze=False)
+    figure, panels = pyplot.subplots(
+        1, len(relations), figsize=(1.9 * len(relations), 2.1), sharey=True, squeeze=False
+    )
     for axes, relation in zip(panels[0], relations):
         found = table.relations[relation]["h->d"]
         bars = shares(found["histogram"])

@@ -31,7 +31,9 @@ def panel(axes, sentence, head):
     queries, keys = sentence.labels(head.type)
     axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, aspect="equal")
     for row, column in enumerate(weights.argmax(1)):
-        axes.add_patch(pyplot.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#d55e00", linewidth=0.6))
+        axes.add_patch(
+            pyplot.Rectangle((column - 0.5, row - 0.5), 1, 1, fill=False, edgecolor="#d55e00", linewidth=0.6)
+        )
     axes.set_xticks(np.arange(len(keys)), [written(t) for t in keys], rotation=90, fontsize=5.5)
     axes.set_yticks(np.arange(len(queries)), [written(t) for t in queries], fontsize=5.5)
     axes.tick_params(length=0)
@@ -48,7 +50,7 @@ def draw(inputs):
     columns = min(3, len(pairs))
     rows = -(-len(pairs) // columns)
     figure, panels = pyplot.subplots(rows, columns, figsize=(2.7 * columns, 2.7 * rows), squeeze=False)
-    for axes in panels.flat[len(pairs):]:
+    for axes in panels.flat[len(pairs) :]:
         axes.set_visible(False)
     for axes, (sentence, head) in zip(panels.flat, pairs):
         panel(axes, sentence, head)

@@ -26,8 +26,10 @@ def density(g, log_a, temperature=TEMPERATURE, low=LOW, high=HIGH):
 
 def ends(log_a, temperature=TEMPERATURE, low=LOW, high=HIGH):
     """(P(g = 0), P(g = 1))."""
-    return (float(cumulative(0.0, log_a, temperature, low, high)),
-            1 - float(cumulative(1.0, log_a, temperature, low, high)))
+    return (
+        float(cumulative(0.0, log_a, temperature, low, high)),
+        1 - float(cumulative(1.0, log_a, temperature, low, high)),
+    )
 
 
 def draw(inputs):
@@ -39,8 +41,16 @@ def draw(inputs):
         values = density(inside, log_a)
         axes.fill_between(inside, values, color="#9ecae1", linewidth=0)
         axes.plot(inside, values, color="#0072b2", label="density between 0 and 1")
-        axes.bar([0, 1], [zero, one], width=0.06, color="#d55e00", edgecolor="black", linewidth=0.4,
-                 label="probability of exactly 0 or 1", zorder=3)
+        axes.bar(
+            [0, 1],
+            [zero, one],
+            width=0.06,
+            color="#d55e00",
+            edgecolor="black",
+            linewidth=0.4,
+            label="probability of exactly 0 or 1",
+            zorder=3,
+        )
         for x, p, side in ((0, zero, "left"), (1, one, "right")):
             text = f"p({x}) = {p:.2f}".replace("0.", ".")
             axes.text(x + (0.06 if x == 0 else -0.06), max(p + 0.03, 0.1), text, ha=side, fontsize=7)

@@ -61,8 +61,10 @@ def series(points, test="together"):
             low = bleu - compared["difference"] + compared["low"]
             high = bleu - compared["difference"] + compared["high"]
         found[name].append((point.heads["enc_self"], bleu, low, high))
-    return {name: sorted(values, key=lambda v: (-v[0], v[1])) for name, values in
-            sorted(found.items(), key=lambda item: (not item[0].startswith(GATES), item[0]))}
+    return {
+        name: sorted(values, key=lambda v: (-v[0], v[1]))
+        for name, values in sorted(found.items(), key=lambda item: (not item[0].startswith(GATES), item[0]))
+    }
 
 
 def looks(names, ways):
@@ -73,7 +75,11 @@ def looks(names, ways):
         way, _, recipe = name.partition(", ")
         fill, line = ("none", ":") if recipe == ONE_SHOT else TUNED[recipes[way] % len(TUNED)]
         recipes[way] += 1
-        found[name] = {**style.SERIES[ways.index(way) % len(style.SERIES)], "linestyle": line, "fillstyle": fill}
+        found[name] = {
+            **style.SERIES[ways.index(way) % len(style.SERIES)],
+            "linestyle": line,
+            "fillstyle": fill,
+        }
     return found
 
 
@@ -83,18 +89,31 @@ def panel(axes, points, test, lines, styles):
         look = styles[name]
         counts = sorted({v[0] for v in values}, reverse=True)
         axes.plot([v[0] for v in values], [v[1] for v in values], label=name, **{**look, "linewidth": 0})
-        axes.plot(counts, [fmean(v[1] for v in values if v[0] == n) for n in counts],
-                  color=look["color"], linestyle=look["linestyle"])
+        axes.plot(
+            counts,
+            [fmean(v[1] for v in values if v[0] == n) for n in counts],
+            color=look["color"],
+            linestyle=look["linestyle"],
+        )
         known = [v for v in values if v[2] is not None]
         if known:
-            axes.errorbar([v[0] for v in known], [v[1] for v in known],
-                          yerr=[[v[1] - v[2] for v in known], [v[3] - v[1] for v in known]],
-                          fmt="none", ecolor=look["color"], elinewidth=0.7, capsize=2, alpha=0.7)
+            axes.errorbar(
+                [v[0] for v in known],
+                [v[1] for v in known],
+                yerr=[[v[1] - v[2] for v in known], [v[3] - v[1] for v in known]],
+                fmt="none",
+                ecolor=look["color"],
+                elinewidth=0.7,
+                capsize=2,
+                alpha=0.7,
+            )
     whole = [p for p in points if p.method in ("control", "baseline")]
     for point, line in zip(sorted(whole, key=lambda p: p.method), (":", "-", "--", "-.") * len(whole)):
         bleu = point.scores[test]["bleu"]
         name = f"trained on ({point.name})" if point.method == "control" else "as it came"
-        axes.axhline(bleu, color="#555555", linewidth=0.9, linestyle=line, label=f"whole model, {name}: {bleu:.2f}")
+        axes.axhline(
+            bleu, color="#555555", linewidth=0.9, linestyle=line, label=f"whole model, {name}: {bleu:.2f}"
+        )
     # most of what there is to see is where few heads are left
     axes.set_xscale("function", functions=(lambda x: x.clip(0) ** 0.5, lambda x: x**2))
     ticks = [n for n in (0, 1, 2, 4, 7, 10, 17, 24, 32, 48) if n <= max(p.heads["enc_self"] for p in points)]

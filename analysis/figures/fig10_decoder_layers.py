@@ -15,7 +15,12 @@ def rows(points, type):
     found = []
     for point in points:
         counts = [len(heads) for heads in point.layout[type]]
-        found.append((total - len(point.layout), [sum(counts[i] for i in pair) for pair in pairs_of_layers(len(counts))]))
+        found.append(
+            (
+                total - len(point.layout),
+                [sum(counts[i] for i in pair) for pair in pairs_of_layers(len(counts))],
+            )
+        )
     return sorted(found, key=lambda row: row[0])
 
 
@@ -29,8 +34,12 @@ def draw(inputs):
         found = rows(points, type)
         pairs = pairs_of_layers(len(points[0].layout[type]))
         for i, pair in enumerate(pairs):
-            axes.plot([pruned for pruned, _ in found], [active[i] for _, active in found],
-                      label="layers " + "–".join(map(str, pair)), **style.SERIES[i % len(style.SERIES)])
+            axes.plot(
+                [pruned for pruned, _ in found],
+                [active[i] for _, active in found],
+                label="layers " + "–".join(map(str, pair)),
+                **style.SERIES[i % len(style.SERIES)],
+            )
         axes.set_title(style.TYPES[type]["label"])
         axes.set_xlabel("pruned heads of all types")
         axes.grid(axis="y", linewidth=0.3)

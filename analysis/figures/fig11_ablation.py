@@ -42,8 +42,13 @@ def labelled(found, most=6, near=0.06):
     spread = [max(side) - min(side) or 1 for side in zip(*((row[1], row[2]["difference"]) for row in found))]
     chosen = []
     for row in sorted(found, key=lambda row: -abs(row[2]["difference"]))[:most]:
-        gaps = [(abs(row[1] - other[1]) / spread[0], abs(row[2]["difference"] - other[2]["difference"]) / spread[1])
-                for other in chosen]
+        gaps = [
+            (
+                abs(row[1] - other[1]) / spread[0],
+                abs(row[2]["difference"] - other[2]["difference"]) / spread[1],
+            )
+            for other in chosen
+        ]
         if all(max(gap) > near for gap in gaps):
             chosen.append(row)
     return chosen
@@ -64,15 +69,37 @@ def draw(inputs):
             continue
         look = style.FUNCTIONS[kind] if kind else style.NONE
         y = [row[2]["difference"] for row in mine]
-        axes.errorbar([row[1] for row in mine], y,
-                      yerr=[[row[2]["difference"] - row[2]["low"] for row in mine],
-                            [row[2]["high"] - row[2]["difference"] for row in mine]],
-                      fmt="none", ecolor="#999999", elinewidth=0.6, zorder=1)
-        axes.scatter([row[1] for row in mine], y, color=look.color if kind else "#bbbbbb", marker=marker,
-                     s=70 if kind == "rare" else 30, edgecolor="black", linewidth=0.5, label=look.name, zorder=2)
+        axes.errorbar(
+            [row[1] for row in mine],
+            y,
+            yerr=[
+                [row[2]["difference"] - row[2]["low"] for row in mine],
+                [row[2]["high"] - row[2]["difference"] for row in mine],
+            ],
+            fmt="none",
+            ecolor="#999999",
+            elinewidth=0.6,
+            zorder=1,
+        )
+        axes.scatter(
+            [row[1] for row in mine],
+            y,
+            color=look.color if kind else "#bbbbbb",
+            marker=marker,
+            s=70 if kind == "rare" else 30,
+            edgecolor="black",
+            linewidth=0.5,
+            label=look.name,
+            zorder=2,
+        )
     for head, x, record, _ in labelled(found):
-        axes.annotate(f"{head.layer}:{head.head}", (x, record["difference"]), xytext=(4, 3),
-                      textcoords="offset points", fontsize=6)
+        axes.annotate(
+            f"{head.layer}:{head.head}",
+            (x, record["difference"]),
+            xytext=(4, 3),
+            textcoords="offset points",
+            fontsize=6,
+        )
     axes.axhline(0, color="black", linewidth=0.7, linestyle="--")
     has_relevance = any(r["relevance"] is not None for r in table.of("enc_self").values())
     axes.set_xlabel("relevance (share of the layer)" if has_relevance else "confidence")

@@ -48,9 +48,20 @@ def heat(table: HeadTable, type: str, value: str, title: str, unit: str, limit=N
         for x, head in enumerate(heads):
             number = table.records[head][value]
             depth = 0 if number is None else min(number / top, 1)
-            axes.add_patch(Rectangle((x, y), 1, 1, facecolor=colors(0.05 + 0.9 * depth), edgecolor="white", gid="cell"))
+            axes.add_patch(
+                Rectangle((x, y), 1, 1, facecolor=colors(0.05 + 0.9 * depth), edgecolor="white", gid="cell")
+            )
             ink = "white" if depth > 0.55 else "black"
-            axes.text(x + 0.5, y + 0.68, str(head.head), ha="center", va="center", fontsize=6.5, color=ink, weight="bold")
+            axes.text(
+                x + 0.5,
+                y + 0.68,
+                str(head.head),
+                ha="center",
+                va="center",
+                fontsize=6.5,
+                color=ink,
+                weight="bold",
+            )
             text = "–" if number is None else f"{number:.2f}".replace("0.", ".", 1)
             axes.text(x + 0.5, y + 0.3, text, ha="center", va="center", fontsize=6, color=ink)
     axes.set_title(title)
@@ -72,26 +83,61 @@ def function_cell(axes, x, y, functions, number="", width=1.0, height=1.0):
     """One head: stripes of the colours of its kinds, each with what it does written on it."""
     kinds = style.kinds(functions)
     if not kinds:
-        axes.add_patch(Rectangle((x, y), width, height, facecolor=style.NONE.color, edgecolor="white", gid="cell"))
+        axes.add_patch(
+            Rectangle((x, y), width, height, facecolor=style.NONE.color, edgecolor="white", gid="cell")
+        )
         if number != "":
-            axes.text(x + width / 2, y + height / 2, number, ha="center", va="center", fontsize=6, color=style.NONE.text)
+            axes.text(
+                x + width / 2,
+                y + height / 2,
+                number,
+                ha="center",
+                va="center",
+                fontsize=6,
+                color=style.NONE.text,
+            )
         return
     part = height / len(kinds)
     for i, kind in enumerate(kinds):
         look = style.FUNCTIONS[kind]
         bottom = y + height - (i + 1) * part
-        axes.add_patch(Rectangle((x, bottom), width, part, facecolor=look.color, edgecolor="white",
-                                 hatch=look.hatch, linewidth=0.5, gid="stripe"))
+        axes.add_patch(
+            Rectangle(
+                (x, bottom),
+                width,
+                part,
+                facecolor=look.color,
+                edgecolor="white",
+                hatch=look.hatch,
+                linewidth=0.5,
+                gid="stripe",
+            )
+        )
         mine = [style.function_text(f) for f in functions if f.kind == kind]
         text = mine[0] if len(mine) == 1 else f"{mine[0]} +{len(mine) - 1}"
-        axes.text(x + width / 2, bottom + part / 2, text, ha="center", va="center", color=look.text,
-                  fontsize=6 if len(text) <= 4 else 5,
-                  bbox=None if not look.hatch else dict(facecolor=look.color, edgecolor="none", pad=0.4))
+        axes.text(
+            x + width / 2,
+            bottom + part / 2,
+            text,
+            ha="center",
+            va="center",
+            color=look.text,
+            fontsize=6 if len(text) <= 4 else 5,
+            bbox=None if not look.hatch else dict(facecolor=look.color, edgecolor="none", pad=0.4),
+        )
     axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor="white", linewidth=1.5, gid="cell"))
     if number != "":
         look = style.FUNCTIONS[kinds[0]]
-        axes.text(x + 0.05, y + height - 0.05, number, ha="left", va="top", fontsize=4.5, color=look.text,
-                  bbox=dict(facecolor=look.color, edgecolor="none", pad=0.3))
+        axes.text(
+            x + 0.05,
+            y + height - 0.05,
+            number,
+            ha="left",
+            va="top",
+            fontsize=4.5,
+            color=look.text,
+            bbox=dict(facecolor=look.color, edgecolor="none", pad=0.3),
+        )
 
 
 def function_grid(table: HeadTable, type: str, title: str):
@@ -105,5 +151,7 @@ def function_grid(table: HeadTable, type: str, title: str):
         for x, head in enumerate(heads):
             function_cell(axes, x, y, table.functions(head), str(head.head))
     axes.set_title(title)
-    axes.legend(handles=style.legend_patches(), loc="upper center", bbox_to_anchor=(0.5, -0.1), ncol=2, fontsize=7)
+    axes.legend(
+        handles=style.legend_patches(), loc="upper center", bbox_to_anchor=(0.5, -0.1), ncol=2, fontsize=7
+    )
     return figure

@@ -1,15 +1,16 @@
 """Everything that a figure may be drawn from, read from files."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
-from fairseq_headprune.analysis.ablation import table as ablation_table
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis import head_table
 from fairseq_headprune.analysis import maps as attention_maps
+from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis.head_table import HeadTable
 from fairseq_headprune.analysis.roles.heads import Function
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.experiments.points import control_in
 from fairseq_headprune.units.layout import Head, HeadLayout
@@ -33,10 +34,10 @@ class Point:
     scores: Mapping[str, Mapping[str, float]]
     compared: Mapping[str, Mapping[str, float]]
     record: Mapping[str, Any]
-    functions: Optional[Dict[Head, List[Function]]] = None
+    functions: dict[Head, list[Function]] | None = None
 
     @property
-    def heads(self) -> Dict[str, int]:
+    def heads(self) -> dict[str, int]:
         """Number of heads per type."""
         return self.layout.counts()
 
@@ -46,7 +47,7 @@ class Point:
         return self.scores["together"]["bleu"]
 
     @property
-    def tests(self) -> Tuple[str, ...]:
+    def tests(self) -> tuple[str, ...]:
         """The test sets that it was scored on."""
         return tuple(name for name in self.scores if name != "together")
 
@@ -55,7 +56,7 @@ class Point:
         """Whether gates chose the heads, as in the paper."""
         return self.method in ("l0", "l0-target", "keep")
 
-    def against_control(self) -> Optional[Mapping[str, float]]:
+    def against_control(self) -> Mapping[str, float] | None:
         """``difference``, ``low``, ``high`` to the model trained as long without penalty."""
         return self.compared.get(control_in(self.method, self.compared))
 
@@ -64,10 +65,10 @@ class Point:
 class Inputs:
     """What the command line named."""
 
-    tables: List[HeadTable] = field(default_factory=list)
-    points: List[Point] = field(default_factory=list)
-    maps: Optional[attention_maps.Maps] = None
-    ablation: Optional[Mapping[str, Any]] = None
+    tables: list[HeadTable] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
+    maps: attention_maps.Maps | None = None
+    ablation: Mapping[str, Any] | None = None
 
     def main(self) -> HeadTable:
         """The first heads.json."""
@@ -75,13 +76,13 @@ class Inputs:
             raise Missing("a heads.json (--heads)")
         return self.tables[0]
 
-    def others(self) -> List[HeadTable]:
+    def others(self) -> list[HeadTable]:
         """The others."""
         if len(self.tables) < 2:
             raise Missing("a second heads.json (--heads more than once)")
         return self.tables[1:]
 
-    def syntax(self) -> List[HeadTable]:
+    def syntax(self) -> list[HeadTable]:
         """The tables that were made with parses."""
         self.main()
         tables = [table for table in self.tables if table.relations]
@@ -89,12 +90,13 @@ class Inputs:
             raise Missing("a heads.json that was made with parses")
         return tables
 
-    def sweep(self, setting: str, methods: Sequence[str] = ()) -> List[Point]:
+    def sweep(self, setting: str, methods: Sequence[str] = ()) -> list[Point]:
         """The points of a setting, most heads first; the whole model belongs to every setting."""
         if not self.points:
             raise Missing("the points of a sweep (--points)")
         chosen = [
-            p for p in self.points
+            p
+            for p in self.points
             if (p.setting == setting or p.method == "baseline") and (not methods or p.method in methods)
         ]
         if not any(p.gated for p in chosen) and not methods:
@@ -102,7 +104,7 @@ class Inputs:
         return sorted(chosen, key=lambda p: (-len(p.layout), p.name))
 
 
-def read_points(folder, roles_folder=None) -> List[Point]:
+def read_points(folder, roles_folder=None) -> list[Point]:
     """All points of a results folder (one JSON file each); other JSON files there are passed over.
 
     Functions come from a point's ``functions`` (records with type, layer, head, functions) or from
@@ -134,11 +136,19 @@ def _point(record, path, roles_folder) -> Point:
             table = head_table.read(f"{record['name']}={found}")
             functions = {head: table.functions(head) for head in table.records}
     layout = HeadLayout.from_dict(record["layout"], f"the layout in {path}")
-    return Point(record["name"], record["setting"], record["method"], layout, scores,
-                 record.get("compared") or {}, record, functions)
+    return Point(
+        record["name"],
+        record["setting"],
+        record["method"],
+        layout,
+        scores,
+        record.get("compared") or {},
+        record,
+        functions,
+    )
 
 
-def _functions(records, path) -> Dict[Head, List[Function]]:
+def _functions(records, path) -> dict[Head, list[Function]]:
     try:
         return {
             Head(r["type"], r["layer"], r["head"]): [Function.parse(text) for text in r["functions"]]
@@ -150,7 +160,7 @@ def _functions(records, path) -> Dict[Head, List[Function]]:
         ) from None
 
 
-def comparable(points: Sequence[Point]) -> Dict[str, List[Point]]:
+def comparable(points: Sequence[Point]) -> dict[str, list[Point]]:
     """Points that were scored on the same sentences: all sets together, and when some points lack
     sets, the first set that every point has, under its name."""
     whole = max((p.tests for p in points), key=len, default=())
@@ -162,7 +172,7 @@ def comparable(points: Sequence[Point]) -> Dict[str, List[Point]]:
     return found
 
 
-def pairs_of_layers(layers: int) -> List[Tuple[int, ...]]:
+def pairs_of_layers(layers: int) -> list[tuple[int, ...]]:
     """Adjacent layers two by two, as Figure 10 sums them; the last one alone when odd."""
     return [tuple(range(i, min(i + 2, layers))) for i in range(0, layers, 2)]
 
@@ -175,5 +185,3 @@ def read(args) -> Inputs:
         attention_maps.read(args.maps) if args.maps else None,
         ablation_table.read(args.ablation) if args.ablation else None,
     )
-
-

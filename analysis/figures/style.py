@@ -4,8 +4,9 @@ Purple positional, green syntactic, orange rare words (Figure 1c of the paper). 
 lightness too, so that they stay apart in grey print and for colour-blind readers.
 """
 
+from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Sequence
+from typing import NamedTuple
 
 from fairseq_headprune.analysis.roles.heads import Function
 
@@ -80,7 +81,9 @@ def legend_patches(with_none: bool = True) -> list:
     from matplotlib.patches import Patch
 
     looks = [*FUNCTIONS.values()] + ([NONE] if with_none else [])
-    return [Patch(facecolor=k.color, hatch=k.hatch, edgecolor="black", linewidth=0.5, label=k.name) for k in looks]
+    return [
+        Patch(facecolor=k.color, hatch=k.hatch, edgecolor="black", linewidth=0.5, label=k.name) for k in looks
+    ]
 
 
 @contextmanager

@@ -4,8 +4,8 @@ Table 2 of the paper; intervals are of paired differences. A control is the whol
 long and in the same way, without the penalty.
 """
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis.figures.inputs import Missing, comparable
+from fairseq_headprune.base import files
 
 
 def _difference(compared):
@@ -23,17 +23,33 @@ def title(point):
 def rows(points):
     """Cells, a row a model: whole model and control first, then fewer and fewer heads."""
     scratch = {p.layout.to_json(): p for p in points if p.method == "scratch"}
-    found = [["model", "enc-self", "dec-self", "dec-enc", "all", "BLEU", "to its control", "to the model as it came",
-              "from scratch"]]
+    found = [
+        [
+            "model",
+            "enc-self",
+            "dec-self",
+            "dec-enc",
+            "all",
+            "BLEU",
+            "to its control",
+            "to the model as it came",
+            "from scratch",
+        ]
+    ]
     first = [p for p in points if p.method in ("baseline", "control")]
     for point in sorted(first, key=lambda p: p.method) + [p for p in points if p.gated]:
         same = scratch.get(point.layout.to_json())
-        found.append([
-            title(point),
-            *map(str, point.heads.values()), str(len(point.layout)), f"{point.bleu:.2f}",
-            _difference(point.against_control()), _difference(point.compared.get("baseline")),
-            f"{same.bleu:.2f}" if same else "",
-        ])
+        found.append(
+            [
+                title(point),
+                *map(str, point.heads.values()),
+                str(len(point.layout)),
+                f"{point.bleu:.2f}",
+                _difference(point.against_control()),
+                _difference(point.compared.get("baseline")),
+                f"{same.bleu:.2f}" if same else "",
+            ]
+        )
     return found
 
 
@@ -44,5 +60,8 @@ def draw(inputs):
         raise Missing("points of the setting 'all'")
     tests = ", ".join(points[0].tests)
     signature = points[0].scores["together"].get("signature", "")
-    return ("# Table 2: BLEU with gates in all attentions\n\n" + files.markdown(rows(points))
-            + f"\nTest sets together ({tests}); sacreBLEU {signature}.\n")
+    return (
+        "# Table 2: BLEU with gates in all attentions\n\n"
+        + files.markdown(rows(points))
+        + f"\nTest sets together ({tests}); sacreBLEU {signature}.\n"
+    )

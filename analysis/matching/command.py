@@ -1,16 +1,17 @@
 """``headprune match``: several models side by side, their heads matched by what they do."""
 
 import sys
-from datetime import datetime, timezone
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence
+from typing import Any
 
 import numpy as np
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis import head_table
-from fairseq_headprune.analysis.matching import pairs as matching
 from fairseq_headprune.analysis.head_table import HeadTable
+from fairseq_headprune.analysis.matching import pairs as matching
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError, out_folder
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag, parse_types
 
@@ -19,16 +20,30 @@ KINDS = ("positional", "syntactic", "rare")
 
 def add_arguments(parser):
     """Options of the command."""
-    parser.add_argument("heads", nargs="+", metavar="[NAME=]FILE", help="heads.json of each model; the "
-                        "others are matched with the first")
-    parser.add_argument("--dumps", nargs="+", metavar="NAME=DIR", help="dumps of the same sentences, to match "
-                        "by attention as well")
+    parser.add_argument(
+        "heads",
+        nargs="+",
+        metavar="[NAME=]FILE",
+        help="heads.json of each model; the others are matched with the first",
+    )
+    parser.add_argument(
+        "--dumps",
+        nargs="+",
+        metavar="NAME=DIR",
+        help="dumps of the same sentences, to match by attention as well",
+    )
     parser.add_argument("--sentences", type=int, default=200, help="how many shared sentences to compare")
     parser.add_argument("--types", default="enc-self", help="enc-self (default), dec-self, dec-enc or all")
-    parser.add_argument("--attention-weight", type=float, default=0.5, help="weight of attention beside role, 0 to 1")
-    parser.add_argument("--least", type=float, default=0.6, help="similarity below which heads stay unmatched")
+    parser.add_argument(
+        "--attention-weight", type=float, default=0.5, help="weight of attention beside role, 0 to 1"
+    )
+    parser.add_argument(
+        "--least", type=float, default=0.6, help="similarity below which heads stay unmatched"
+    )
     parser.add_argument("--same-layer", action="store_true", help="match within a layer only")
-    parser.add_argument("--out", required=True, type=out_folder, help="folder for compare.json, compare.csv and compare.md")
+    parser.add_argument(
+        "--out", required=True, type=out_folder, help="folder for compare.json, compare.csv and compare.md"
+    )
 
 
 def run(args):
@@ -50,13 +65,17 @@ def run(args):
         "provenance": {
             "program": "analysis compare",
             "arguments": sys.argv[2:],
-            "created": datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "options": {n: getattr(args, n) for n in ("sentences", "types", "attention_weight", "least", "same_layer")},
+            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "options": {
+                n: getattr(args, n) for n in ("sentences", "types", "attention_weight", "least", "same_layer")
+            },
         },
         "models": [model_summary(table) for table in tables],
         "matchings": [
             match_models(first, other, type, args, dumps.get(first.label), dumps.get(other.label))
-            for other in others for type in types if other.of(type)
+            for other in others
+            for type in types
+            if other.of(type)
         ],
     }
     out = Path(args.out)
@@ -76,17 +95,18 @@ def _open_dumps(texts: Sequence[str], tables: Sequence[HeadTable]):
     for text in texts:
         label, path = head_table.split_label(text)
         if label not in labels:
-            raise UserError(f"--dumps {text}: no heads.json is called '{label}', there are {', '.join(labels)}")
+            raise UserError(
+                f"--dumps {text}: no heads.json is called '{label}', there are {', '.join(labels)}"
+            )
         dumps[label] = open_dump(path)
     if dumps and not (labels[0] in dumps and len(dumps) > 1):
         raise UserError(
-            f"--dumps must name a dump of '{labels[0]}', the first model, and of one that it is "
-            "compared with"
+            f"--dumps must name a dump of '{labels[0]}', the first model, and of one that it is compared with"
         )
     return dumps
 
 
-def model_summary(table: HeadTable) -> Dict[str, Any]:
+def model_summary(table: HeadTable) -> dict[str, Any]:
     """What one model has: heads by type, encoder heads by function, the best head per relation."""
     counts = {kind: 0 for kind in KINDS}
     several = none = 0
@@ -116,7 +136,7 @@ def model_summary(table: HeadTable) -> Dict[str, Any]:
     }
 
 
-def match_models(first, other, type, args, dump: Optional[Any], other_dump: Optional[Any]) -> Dict[str, Any]:
+def match_models(first, other, type, args, dump: Any | None, other_dump: Any | None) -> dict[str, Any]:
     """One model's heads of a type matched with another's; what chance would give stands beside it."""
     role, heads, others = matching.matrix(first.of(type), other.of(type))
     attention, shared = None, 0
@@ -152,14 +172,19 @@ def match_models(first, other, type, args, dump: Optional[Any], other_dump: Opti
     }
 
 
-def _mean(values) -> Optional[float]:
+def _mean(values) -> float | None:
     return float(np.mean(values)) if len(values) else None
 
 
-def _pair(m, first, other, role, attention, heads, others) -> Dict[str, Any]:
+def _pair(m, first, other, role, attention, heads, others) -> dict[str, Any]:
     i = heads.index(m.head)
     mine = list(first.records[m.head]["functions"])
-    record: Dict[str, Any] = {"head": str(m.head), "functions": mine, "other": None, "similarity": m.similarity}
+    record: dict[str, Any] = {
+        "head": str(m.head),
+        "functions": mine,
+        "other": None,
+        "similarity": m.similarity,
+    }
     if m.other is None:
         return record
     j = others.index(m.other)
@@ -177,14 +202,23 @@ def _pair(m, first, other, role, attention, heads, others) -> Dict[str, Any]:
     }
 
 
-def csv_rows(result: Mapping[str, Any]) -> List[Dict[str, Any]]:
+def csv_rows(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A row per head of the first model and other model."""
     rows = []
     for matching_ in result["matchings"]:
         for pair in matching_["pairs"]:
             row = {"first": matching_["first"], "other_model": matching_["other"], "type": matching_["type"]}
-            for key in ("head", "functions", "other", "other_functions", "similarity", "role_similarity",
-                        "attention_similarity", "relevance", "other_relevance"):
+            for key in (
+                "head",
+                "functions",
+                "other",
+                "other_functions",
+                "similarity",
+                "role_similarity",
+                "attention_similarity",
+                "relevance",
+                "other_relevance",
+            ):
                 value = pair.get(key)
                 row[key] = "; ".join(value) if isinstance(value, list) else value
             rows.append(row)
@@ -203,7 +237,11 @@ def readable(result: Mapping[str, Any]) -> str:
         cells = []
         for m in models:
             best = m["best"].get(name)
-            cells.append(f"{best['accuracy']:.2f} ({best['baseline']:.2f}) {best['head'].split(':', 1)[1]}" if best else "–")
+            cells.append(
+                f"{best['accuracy']:.2f} ({best['baseline']:.2f}) {best['head'].split(':', 1)[1]}"
+                if best
+                else "–"
+            )
         rows.append([f"{name}: best accuracy (baseline) head", *cells])
     text = ["# Models side by side\n", files.markdown(rows)]
     for m in result["matchings"]:
@@ -214,11 +252,21 @@ def readable(result: Mapping[str, Any]) -> str:
             f"with the same layer and number. Mean similarity {_two(m['similarity'])}; of heads with the same "
             f"number {_two(m['similarity_of_same_numbers'])}; of all pairs {_two(m['similarity_of_all_pairs'])}.\n"
         )
-        pairs = sorted((p for p in m["pairs"] if p["functions"] or p.get("other_functions")),
-                       key=lambda p: -(p["similarity"] or 0))
+        pairs = sorted(
+            (p for p in m["pairs"] if p["functions"] or p.get("other_functions")),
+            key=lambda p: -(p["similarity"] or 0),
+        )
         rows = [[m["first"], "functions", m["other"], "functions", "similarity"]]
-        rows += [[p["head"], ", ".join(p["functions"]) or "–", p["other"] or "none",
-                  ", ".join(p.get("other_functions") or []) or "–", _two(p["similarity"])] for p in pairs]
+        rows += [
+            [
+                p["head"],
+                ", ".join(p["functions"]) or "–",
+                p["other"] or "none",
+                ", ".join(p.get("other_functions") or []) or "–",
+                _two(p["similarity"]),
+            ]
+            for p in pairs
+        ]
         text.append(files.markdown(rows, left=4) if pairs else "No head of either has a function.\n")
     return "\n".join(text)
 

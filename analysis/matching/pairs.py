@@ -4,7 +4,8 @@ The numbers of heads say nothing across training runs, since heads of a layer ca
 changing the model, and a function may move to another layer. Pure functions on records and arrays.
 """
 
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
@@ -14,7 +15,7 @@ from fairseq_headprune.units.layout import Head
 GROUPS = ("functions", "positional", "syntactic", "rare", "confidence")
 
 
-def role_vector(record: Mapping[str, Any]) -> Dict[str, Dict[str, float]]:
+def role_vector(record: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Group -> named measures between 0 and 1; a measure that was not taken has no entry.
 
     Functions: 1 for each that the head has. Positional: the share at the head's own relative
@@ -22,7 +23,7 @@ def role_vector(record: Mapping[str, Any]) -> Dict[str, Dict[str, float]]:
     two rarest tokens. Relevance is left out: it is a share of the layer, and so depends on how many
     heads the layer has.
     """
-    vector: Dict[str, Dict[str, float]] = {"functions": {f: 1.0 for f in record["functions"]}}
+    vector: dict[str, dict[str, float]] = {"functions": {f: 1.0 for f in record["functions"]}}
     positional = record.get("positional") or {}
     if positional.get("share") is not None:
         vector["positional"] = {f"{positional['offset']:+d}": positional["share"]}
@@ -90,23 +91,25 @@ class Match(NamedTuple):
     """A head of the first model and its counterpart, None when nothing is alike enough."""
 
     head: Head
-    other: Optional[Head]
-    similarity: Optional[float]
+    other: Head | None
+    similarity: float | None
 
 
-def match(similarity: np.ndarray, heads: Sequence[Head], others: Sequence[Head], least: float) -> List[Match]:
+def match(similarity: np.ndarray, heads: Sequence[Head], others: Sequence[Head], least: float) -> list[Match]:
     """The one-to-one matching with the largest sum (Hungarian method); pairs below ``least`` are
     taken apart again. ``similarity`` ``[heads, others]``; NaN counts as 0."""
     similarity = np.nan_to_num(similarity, nan=0.0)
     rows, columns = linear_sum_assignment(similarity, maximize=True)
     found = {row: column for row, column in zip(rows, columns) if similarity[row, column] >= least}
     return [
-        Match(head, others[found[i]], float(similarity[i, found[i]])) if i in found else Match(head, None, None)
+        Match(head, others[found[i]], float(similarity[i, found[i]]))
+        if i in found
+        else Match(head, None, None)
         for i, head in enumerate(heads)
     ]
 
 
-def combine(role: np.ndarray, attention: Optional[np.ndarray], weight: float) -> np.ndarray:
+def combine(role: np.ndarray, attention: np.ndarray | None, weight: float) -> np.ndarray:
     """Role similarity, and with maps the weighted mean of both; where one is NaN, the other."""
     if attention is None:
         return role
@@ -114,7 +117,9 @@ def combine(role: np.ndarray, attention: Optional[np.ndarray], weight: float) ->
     return np.where(np.isnan(role), attention, np.where(np.isnan(attention), role, both))
 
 
-def matrix(one: Mapping[Head, Mapping], two: Mapping[Head, Mapping]) -> Tuple[np.ndarray, List[Head], List[Head]]:
+def matrix(
+    one: Mapping[Head, Mapping], two: Mapping[Head, Mapping]
+) -> tuple[np.ndarray, list[Head], list[Head]]:
     """Role similarity of all pairs ``[heads of one, heads of two]``, and both lists of heads."""
     vectors = [[role_vector(record) for record in records.values()] for records in (one, two)]
     found = np.array([[role_similarity(a, b) for b in vectors[1]] for a in vectors[0]])

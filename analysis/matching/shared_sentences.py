@@ -1,6 +1,6 @@
 """The same sentences in the dumps of two models: how alike the attention of their heads is there."""
 
-from typing import Dict, Iterator, Optional, Sequence, Tuple
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from fairseq_headprune.analysis.words import EOS, word_texts, words
 from fairseq_headprune.units.layout import Head
 
 
-def pairs(one, two, limit: int) -> Iterator[Tuple[object, object]]:
+def pairs(one, two, limit: int) -> Iterator[tuple[object, object]]:
     """Records of both dumps that have the same id and the same words, at most ``limit``, in the
     order of the first dump. Ids alone do not tell that two dumps are of one data set."""
     number = 0
@@ -48,7 +48,7 @@ def _sides(record, type):
     return (record.target, [EOS, *inputs]) if type == "dec_self" else (record.target, record.source)
 
 
-def mean_similarity(one, two, type: str, limit: int) -> Tuple[Optional[np.ndarray], int]:
+def mean_similarity(one, two, type: str, limit: int) -> tuple[np.ndarray | None, int]:
     """Mean over shared sentences of `attention_similarity` ``[stored heads, stored heads]``, and how
     many sentences; (None, 0) where nothing can be compared.
 
@@ -58,7 +58,9 @@ def mean_similarity(one, two, type: str, limit: int) -> Tuple[Optional[np.ndarra
         return None, 0
     total, number = 0.0, 0
     for record, other in pairs(one, two, limit):
-        if type != "enc_self" and word_texts(_without_eos(record.target)) != word_texts(_without_eos(other.target)):
+        if type != "enc_self" and word_texts(_without_eos(record.target)) != word_texts(
+            _without_eos(other.target)
+        ):
             continue
         maps = [_word_maps(r, type) for r in (record, other)]
         if maps[0].shape[1:] != maps[1].shape[1:] or 0 in maps[0].shape:
@@ -80,12 +82,16 @@ def _word_maps(record, type):
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
 
-def spread(similarity: Optional[np.ndarray], index: Sequence[Dict], heads: Sequence[Sequence[Head]]) -> Optional[np.ndarray]:
+def spread(
+    similarity: np.ndarray | None, index: Sequence[dict], heads: Sequence[Sequence[Head]]
+) -> np.ndarray | None:
     """Rows and columns of stored heads -> those of the tables' heads; NaN for heads not dumped."""
     if similarity is None:
         return None
-    places = [[{(l, h): i for i, (l, h) in enumerate(stored)}.get((head.layer, head.head)) for head in wanted]
-              for stored, wanted in zip(index, heads)]
+    places = [
+        [{(l, h): i for i, (l, h) in enumerate(stored)}.get((head.layer, head.head)) for head in wanted]
+        for stored, wanted in zip(index, heads)
+    ]
     found = np.full((len(heads[0]), len(heads[1])), np.nan)
     for i, row in enumerate(places[0]):
         for j, column in enumerate(places[1]):

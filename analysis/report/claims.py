@@ -5,7 +5,8 @@ measured effect says that the model depends on the head, and even that under the
 alone. Every sentence names what it rests on.
 """
 
-from typing import Any, Dict, List, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 from fairseq_headprune.analysis.head_table import HeadTable
 from fairseq_headprune.analysis.roles.heads import Function
@@ -23,7 +24,7 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def interval(low: Optional[float], high: Optional[float], level: float) -> str:
+def interval(low: float | None, high: float | None, level: float) -> str:
     """``95 % interval 92.5 to 93.7 %``."""
     if low is None or high is None:
         return "no interval"
@@ -44,7 +45,7 @@ def where(table: HeadTable, head: Head) -> str:
     )
 
 
-def observed(table: HeadTable, head: Head) -> List[Dict[str, str]]:
+def observed(table: HeadTable, head: Head) -> list[dict[str, str]]:
     """What was seen, each with the criterion it was held against: ``{"seen", "criterion", "holds"}``
     with "yes" or "no" (or "" where there is no threshold)."""
     record = table.records[head]
@@ -54,18 +55,24 @@ def observed(table: HeadTable, head: Head) -> List[Dict[str, str]]:
     found += _syntactic(record, options, level)
     found += _rare(record, options, level)
     if record["confidence"] is not None:
-        found.append({
-            "seen": f"The largest weight of a token is {record['confidence']:.3f} on average over "
-                    f"{record['confidence_n']:,} query tokens ({_plain(record, 'confidence', level)}).",
-            "criterion": "Confidence: end of sentence left out as key and as query.", "holds": "",
-        })
+        found.append(
+            {
+                "seen": f"The largest weight of a token is {record['confidence']:.3f} on average over "
+                f"{record['confidence_n']:,} query tokens ({_plain(record, 'confidence', level)}).",
+                "criterion": "Confidence: end of sentence left out as key and as query.",
+                "holds": "",
+            }
+        )
     if record.get("relevance") is not None:
-        found.append({
-            "seen": f"Of the relevance of its layer, {percent(record['relevance'])} is this head's, mean of "
-                    f"{record['relevance_n']:,} steps ({_plain(record, 'relevance', level)}).",
-            "criterion": "Layer-wise relevance propagation from the top logit, shared out over the layer's "
-                         "heads. It explains the output; it is no intervention.", "holds": "",
-        })
+        found.append(
+            {
+                "seen": f"Of the relevance of its layer, {percent(record['relevance'])} is this head's, mean of "
+                f"{record['relevance_n']:,} steps ({_plain(record, 'relevance', level)}).",
+                "criterion": "Layer-wise relevance propagation from the top logit, shared out over the layer's "
+                "heads. It explains the output; it is no intervention.",
+                "holds": "",
+            }
+        )
     return found
 
 
@@ -81,7 +88,7 @@ def _positional(record, options, level):
     needed = options.get("positional_share", 0.9)
     return {
         "seen": f"The largest weight is at relative position {p['offset']:+d} for {percent(p['share'])} of "
-                f"{p['n']:,} query tokens ({interval(p['low'], p['high'], level)}).",
+        f"{p['n']:,} query tokens ({interval(p['low'], p['high'], level)}).",
         "criterion": f"Positional: one position for at least {percent(needed)} of tokens.",
         "holds": _yes(any(f.startswith("positional") for f in record["functions"])),
     }
@@ -95,16 +102,21 @@ def _syntactic(record, options, level):
         for direction, m in directions.items():
             if m["accuracy"] is None:
                 continue
-            to = "from the syntactic head word to its dependent" if direction == "h->d" else \
-                "from the dependent to its syntactic head word"
-            found.append({
-                "seen": f"{relation}, {to}: the largest weight is on the related word for "
-                        f"{percent(m['accuracy'])} of {m['n']:,} words "
-                        f"({interval(m['low'], m['high'], level)}); always taking position "
-                        f"{m['baseline_offset']:+d} would be right for {percent(m['baseline'])}.",
-                "criterion": f"Syntactic: at least {rule} that baseline.",
-                "holds": _yes(m["syntactic"]),
-            })
+            to = (
+                "from the syntactic head word to its dependent"
+                if direction == "h->d"
+                else "from the dependent to its syntactic head word"
+            )
+            found.append(
+                {
+                    "seen": f"{relation}, {to}: the largest weight is on the related word for "
+                    f"{percent(m['accuracy'])} of {m['n']:,} words "
+                    f"({interval(m['low'], m['high'], level)}); always taking position "
+                    f"{m['baseline_offset']:+d} would be right for {percent(m['baseline'])}.",
+                    "criterion": f"Syntactic: at least {rule} that baseline.",
+                    "holds": _yes(m["syntactic"]),
+                }
+            )
     return found
 
 
@@ -112,32 +124,43 @@ def _rare(record, options, level):
     rare = record.get("rare")
     if not rare or rare["two_rarest"] is None:
         return []
-    return [{
-        "seen": f"The largest weight is on the rarest token for {percent(rare['rarest'])} and on one of the two "
-                f"rarest for {percent(rare['two_rarest'])} of {rare['n']:,} query tokens "
-                f"({interval(rare['two_rarest_low'], rare['two_rarest_high'], level)}); equal weights would give "
-                f"{percent(rare['two_rarest_chance'])}.",
-        "criterion": f"Rare words: one of the two rarest in more than {percent(options.get('rare_share', 0.5))}, "
-                     f"in sentences whose rarest token is not among the {options.get('rare_top', 500)} most frequent.",
-        "holds": _yes(rare["rare"]),
-    }]
+    return [
+        {
+            "seen": f"The largest weight is on the rarest token for {percent(rare['rarest'])} and on one of the two "
+            f"rarest for {percent(rare['two_rarest'])} of {rare['n']:,} query tokens "
+            f"({interval(rare['two_rarest_low'], rare['two_rarest_high'], level)}); equal weights would give "
+            f"{percent(rare['two_rarest_chance'])}.",
+            "criterion": f"Rare words: one of the two rarest in more than {percent(options.get('rare_share', 0.5))}, "
+            f"in sentences whose rarest token is not among the {options.get('rare_top', 500)} most frequent.",
+            "holds": _yes(rare["rare"]),
+        }
+    ]
 
 
 def _yes(value) -> str:
     return "yes" if value else "no"
 
 
-def intervened(off: Optional[Mapping[str, Any]], alone: Optional[Mapping[str, Any]],
-               ablation: Optional[Mapping[str, Any]]) -> List[str]:
+def intervened(
+    off: Mapping[str, Any] | None, alone: Mapping[str, Any] | None, ablation: Mapping[str, Any] | None
+) -> list[str]:
     """What was changed and what happened, in sentences; one that says so when nothing was."""
     if not off:
-        return ["Nothing was changed. What the model's output owes to this head is not known: the "
-                "observations above do not show it."]
+        return [
+            "Nothing was changed. What the model's output owes to this head is not known: the "
+            "observations above do not show it."
+        ]
     base, options = ablation["baseline"], ablation["provenance"]["options"]
     level = f"{100 * options['level']:g} % interval"
     data = ablation["provenance"]["data"]
-    on = f"{base['sentences']:,} sentences of {data.get('path', 'the data')}, subset {data.get('subset', '?')}"
-    effect = "no clear effect" if off["low"] <= 0 <= off["high"] else ("worse" if off["difference"] > 0 else "better")
+    on = (
+        f"{base['sentences']:,} sentences of {data.get('path', 'the data')}, subset {data.get('subset', '?')}"
+    )
+    effect = (
+        "no clear effect"
+        if off["low"] <= 0 <= off["high"]
+        else ("worse" if off["difference"] > 0 else "better")
+    )
     found = [
         f"Switched off at test time (its output is zero, nothing else changes): loss {off['difference']:+.4f} nats "
         f"per target token ({level} {off['low']:+.4f} to {off['high']:+.4f}, paired over sentences) from "
@@ -156,7 +179,7 @@ def intervened(off: Optional[Mapping[str, Any]], alone: Optional[Mapping[str, An
     return found
 
 
-def headline(functions: List[Function], off: Optional[Mapping[str, Any]]) -> str:
+def headline(functions: list[Function], off: Mapping[str, Any] | None) -> str:
     """The claim in one sentence, as strong as what was done allows and no stronger."""
     if functions:
         pattern = "shows the pattern " + ", ".join(map(str, functions))
@@ -173,7 +196,7 @@ def headline(functions: List[Function], off: Optional[Mapping[str, Any]]) -> str
     return f"Observed and tested: this head {pattern}, and {effect}."
 
 
-def claim(table: HeadTable, head: Head, off=None, alone=None, ablation=None) -> Dict[str, Any]:
+def claim(table: HeadTable, head: Head, off=None, alone=None, ablation=None) -> dict[str, Any]:
     """Everything that the page says of a head."""
     return {
         "where": where(table, head),

@@ -1,8 +1,8 @@
 """``headprune report``: the page."""
 
+from fairseq_headprune.analysis import head_table, maps
 from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.base import files
-from fairseq_headprune.analysis import head_table, maps
 from fairseq_headprune.base.errors import UserError
 
 
@@ -35,4 +35,6 @@ def _same_model(table, ablation, path):
     one = (table.provenance.get("model") or {}).get("sha256")
     two = (ablation["provenance"].get("model") or {}).get("sha256") if ablation else None
     if one and two and one != two:
-        raise UserError(f"--ablation {path} is of another model (sha256 {two[:12]}) than {table.path} ({one[:12]})")
+        raise UserError(
+            f"--ablation {path} is of another model (sha256 {two[:12]}) than {table.path} ({one[:12]})"
+        )

@@ -2,11 +2,12 @@
 
 import html
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any
 
-from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis import maps
+from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis.figures import style
 from fairseq_headprune.analysis.head_table import HeadTable
 from fairseq_headprune.analysis.report.claims import claim
@@ -16,7 +17,7 @@ FOLDER = Path(__file__).resolve().parent
 SCRIPTS = ("page.js", "details.js", "map.js")
 
 
-def head_data(table: HeadTable, ablation: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+def head_data(table: HeadTable, ablation: Mapping[str, Any] | None) -> dict[str, Any]:
     """Head -> what the grid, the tables and the details show of it."""
     off = ablation_table.by_head(ablation)
     alone = ablation_table.by_head(ablation, "alone")
@@ -45,21 +46,30 @@ def head_data(table: HeadTable, ablation: Optional[Mapping[str, Any]]) -> Dict[s
     return found
 
 
-def best_gain(record: Mapping[str, Any]) -> Optional[float]:
+def best_gain(record: Mapping[str, Any]) -> float | None:
     """The largest gain over the baseline among all relations and directions."""
-    gains = [m["gain"] for d in (record.get("syntactic") or {}).values() for m in d.values() if m["gain"] is not None]
+    gains = [
+        m["gain"]
+        for d in (record.get("syntactic") or {}).values()
+        for m in d.values()
+        if m["gain"] is not None
+    ]
     return max(gains, default=None)
 
 
-def page_data(table: HeadTable, ablation=None, attention: Optional[maps.Maps] = None) -> Dict[str, Any]:
+def page_data(table: HeadTable, ablation=None, attention: maps.Maps | None = None) -> dict[str, Any]:
     """All that the page's scripts read."""
     grids = []
     for type in table.types():
-        rows = [[str(h) for h in sorted(table.sorted_layer(type, layer), key=lambda h: h.head)]
-                for layer in range(table.layers(type))]
+        rows = [
+            [str(h) for h in sorted(table.sorted_layer(type, layer), key=lambda h: h.head)]
+            for layer in range(table.layers(type))
+        ]
         grids.append({"type": type, "title": style.TYPES[type]["label"], "flag": flag(type), "rows": rows})
-    looks = {kind: {"color": look.color, "text": look.text, "name": look.name}
-             for kind, look in style.FUNCTIONS.items()}
+    looks = {
+        kind: {"color": look.color, "text": look.text, "name": look.name}
+        for kind, look in style.FUNCTIONS.items()
+    }
     return {
         "grids": grids,
         "heads": head_data(table, ablation),
@@ -73,7 +83,7 @@ def page_data(table: HeadTable, ablation=None, attention: Optional[maps.Maps] = 
     }
 
 
-def _map_data(sentence: maps.Sentence) -> Dict[str, Any]:
+def _map_data(sentence: maps.Sentence) -> dict[str, Any]:
     data = maps.to_json(sentence)
     data["labels"] = {type: list(sentence.labels(type)) for type in sentence.weights}
     return data
@@ -82,12 +92,18 @@ def _map_data(sentence: maps.Sentence) -> Dict[str, Any]:
 def embed(data: Any) -> str:
     """JSON that cannot end the script element it stands in, nor open a comment there."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
-    for sign, code in (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029")):
+    for sign, code in (
+        ("<", "\\u003c"),
+        (">", "\\u003e"),
+        ("&", "\\u0026"),
+        ("\u2028", "\\u2028"),
+        ("\u2029", "\\u2029"),
+    ):
         text = text.replace(sign, code)
     return text
 
 
-def build(table: HeadTable, ablation=None, attention=None, title: Optional[str] = None) -> str:
+def build(table: HeadTable, ablation=None, attention=None, title: str | None = None) -> str:
     """The whole page."""
     parts = {
         "TITLE": html.escape(title or f"Attention heads of {table.label}"),

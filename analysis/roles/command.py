@@ -7,17 +7,18 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple
 
 from tqdm import tqdm
 
 from fairseq_headprune.analysis import frequencies
-from fairseq_headprune.analysis.roles import options as roles_options, tables as roles_tables, stream
 from fairseq_headprune.analysis.parses import ConlluFile
-from fairseq_headprune.base.progress import Checkpoint, write_whole
+from fairseq_headprune.analysis.roles import options as roles_options
+from fairseq_headprune.analysis.roles import stream
+from fairseq_headprune.analysis.roles import tables as roles_tables
 from fairseq_headprune.analysis.roles.provenance import identity, provenance, summary
-from fairseq_headprune.dump import file_sha256, open_dump
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.progress import Checkpoint, write_whole
+from fairseq_headprune.dump import file_sha256, open_dump
 
 add_arguments = roles_options.add_arguments
 
@@ -51,9 +52,7 @@ def _folder(out: Path):
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UserError(
-            f"cannot make the output directory --out {out}: {error.strerror}"
-        ) from None
+        raise UserError(f"cannot make the output directory --out {out}: {error.strerror}") from None
     try:
         yield out
     except UserError:
@@ -80,9 +79,7 @@ def _write(args, dump, types, relations, limits, out: Path, started: float) -> i
     about["counts"] = dict(analysis.counts)
     about["unaligned"] = unaligned[:LISTED]
     content = {"provenance": about}
-    content.update(
-        roles_tables.build(dump, analysis, limits, args.bootstrap, args.level, args.seed)
-    )
+    content.update(roles_tables.build(dump, analysis, limits, args.bootstrap, args.level, args.seed))
     about["seconds"] = round(time.monotonic() - started, 2)
     files = {out / name: text for name, text in roles_tables.tables(content).items()}
     files[out / "unaligned.tsv"] = "".join(f"{u['id']}\t{u['reason']}\n" for u in unaligned)
@@ -93,7 +90,7 @@ def _write(args, dump, types, relations, limits, out: Path, started: float) -> i
     return 0
 
 
-def _trees(dump, args, out) -> Tuple[Optional[ConlluFile], Optional[Dict]]:
+def _trees(dump, args, out) -> tuple[ConlluFile | None, dict | None]:
     if args.stanza:
         from fairseq_headprune.analysis import stanza_parses  # stanza is heavy and optional
 
@@ -123,7 +120,7 @@ def _trees(dump, args, out) -> Tuple[Optional[ConlluFile], Optional[Dict]]:
 # -- the pass ---------------------------------------------------------------------------
 
 
-def _stream(dump, analysis, checkpoint, out, args) -> List[Dict]:
+def _stream(dump, analysis, checkpoint, out, args) -> list[dict]:
     """Run the pass from the start or from where a killed run was; the unaligned sentences."""
     listing = out / LISTING
     state = checkpoint.load(analysis.tallies()) or {

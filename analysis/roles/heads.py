@@ -9,7 +9,8 @@ equal part of the row's one vote, which is what drawing one of them by lot gives
 without any weight (all of it lies on the end of sentence) points nowhere and gives no vote.
 """
 
-from typing import List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Largest(NamedTuple):
     """bool, true for every key that has it. ``[K, Q, ..., heads]``"""
     count: np.ndarray
     """How many keys share it, 0 for a row without weight. ``[Q, ..., heads]``"""
-    unclear: Tuple[np.ndarray, ...]
+    unclear: tuple[np.ndarray, ...]
     """Index of the rows in which no key or several have it, as `numpy.nonzero` gives it."""
 
     def vote(self) -> np.ndarray:
@@ -63,7 +64,7 @@ def largest(weights: np.ndarray) -> Largest:
     return Largest(weight, at, count, unclear)
 
 
-def token_spans(type: str, source: Sequence[str], target: Sequence[str]) -> Tuple[slice, slice]:
+def token_spans(type: str, source: Sequence[str], target: Sequence[str]) -> tuple[slice, slice]:
     """Rows and columns of one sentence's attention without the end of sentence: (queries, keys).
 
     enc_self: source tokens but the EOS behind them. dec_self: the decoder's inputs but the EOS it
@@ -140,9 +141,7 @@ def rare_tokens(types: np.ndarray, counts: np.ndarray, frequent: np.ndarray) -> 
     second = more.min(axis=1, keepdims=True)
     kind = np.where(rarest, types, types.min(initial=0) - 1).max(axis=1, keepdims=True)
     one_kind = ((types == kind) | ~rarest).all(axis=1, keepdims=True)
-    return Rare(
-        rarest, rarest | (one_kind & (counts == second) & rarest.any(axis=1, keepdims=True))
-    )
+    return Rare(rarest, rarest | (one_kind & (counts == second) & rarest.any(axis=1, keepdims=True)))
 
 
 def relevance_shares(relevance: np.ndarray, layers: Sequence[int]) -> np.ndarray:
@@ -190,7 +189,7 @@ def is_positional(positional: Mapping, limits: Thresholds) -> bool:
     return share is not None and share >= limits.positional_share - EDGE
 
 
-def is_syntactic(accuracy: Optional[float], baseline: Optional[float], limits: Thresholds) -> bool:
+def is_syntactic(accuracy: float | None, baseline: float | None, limits: Thresholds) -> bool:
     """5.2: at least 10 % better than always taking the relation's most frequent position."""
     if accuracy is None or baseline is None:
         return False
@@ -199,14 +198,12 @@ def is_syntactic(accuracy: Optional[float], baseline: Optional[float], limits: T
     return accuracy - baseline >= limits.margin - EDGE
 
 
-def is_rare(two_rarest: Optional[float], chance: Optional[float], limits: Thresholds) -> bool:
+def is_rare(two_rarest: float | None, chance: float | None, limits: Thresholds) -> bool:
     """5.3: the largest weight is on one of the two rarest tokens in more than half of cases, and
     clearly more often than equal weights would have it (in short sentences that is often)."""
     if two_rarest is None:
         return False
-    return (
-        two_rarest > limits.rare_share - EDGE and two_rarest - chance >= limits.rare_margin - EDGE
-    )
+    return two_rarest > limits.rare_share - EDGE and two_rarest - chance >= limits.rare_margin - EDGE
 
 
 class Function(NamedTuple):
@@ -231,7 +228,7 @@ class Function(NamedTuple):
         return cls(kind) if kind == "rare" else cls(kind, *rest)
 
 
-def functions(record: Mapping, limits: Thresholds) -> List[str]:
+def functions(record: Mapping, limits: Thresholds) -> list[str]:
     """The functions of a head whose measures ``record`` holds, in the form of ``heads.json``."""
     found = []
     if is_positional(record["positional"], limits):
@@ -246,7 +243,7 @@ def functions(record: Mapping, limits: Thresholds) -> List[str]:
     return [str(function) for function in found]
 
 
-def most_frequent(counts: Mapping[int, float]) -> Tuple[Optional[int], float]:
+def most_frequent(counts: Mapping[int, float]) -> tuple[int | None, float]:
     """The position with the largest count, the one nearest to 0 (then the negative one) of equal
     ones; (None, 0) when nothing was counted."""
     best = max(counts, key=lambda offset: (counts[offset], -abs(offset), -offset), default=None)

@@ -1,10 +1,9 @@
 """The options of ``headprune roles``, and which of them make sense together."""
 
 import argparse
-from typing import Tuple
 
-from fairseq_headprune.analysis.roles import heads as roles
 from fairseq_headprune.analysis.parses import relation_name
+from fairseq_headprune.analysis.roles import heads as roles
 from fairseq_headprune.base.errors import UserError, out_folder
 from fairseq_headprune.units.layout import flag, parse_types
 
@@ -13,8 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("dump", metavar="DUMP", help="directory of the dump")
     parser.add_argument(
-        "--out", metavar="DIR", required=True, type=out_folder,
-        help="directory for heads.json and its tables"
+        "--out", metavar="DIR", required=True, type=out_folder, help="directory for heads.json and its tables"
     )
     trees = parser.add_mutually_exclusive_group()
     trees.add_argument(
@@ -41,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--types",
         metavar="TYPES",
-        help="attention types, e.g. enc-self,dec-enc (default: all " "that the dump has)",
+        help="attention types, e.g. enc-self,dec-enc (default: all that the dump has)",
     )
     parser.add_argument(
         "--relations",
@@ -85,8 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=roles.RARE_TOP,
         metavar="N",
-        help="rare words: leave out sentences whose rarest token is among the N most "
-        "frequent (default: 500)",
+        help="rare words: leave out sentences whose rarest token is among the N most frequent (default: 500)",
     )
     rules.add_argument(
         "--rare-share",
@@ -96,22 +93,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="... how often on one of the two rarest tokens (default: 0.5, and 0.1 above chance)",
     )
     numbers = parser.add_argument_group("intervals and checks")
-    numbers.add_argument(
-        "--bootstrap", type=int, default=1000, metavar="N", help="resamples (default: 1000)"
-    )
+    numbers.add_argument("--bootstrap", type=int, default=1000, metavar="N", help="resamples (default: 1000)")
     numbers.add_argument(
         "--level", type=float, default=0.95, metavar="X", help="of the intervals (default: 0.95)"
     )
-    numbers.add_argument(
-        "--seed", type=int, default=1, metavar="N", help="of the resamples (default: 1)"
-    )
+    numbers.add_argument("--seed", type=int, default=1, metavar="N", help="of the resamples (default: 1)")
     numbers.add_argument(
         "--max-unaligned",
         type=float,
         default=0.1,
         metavar="X",
-        help="share of sentences whose parse may have another text before the run is "
-        "refused (default: 0.1)",
+        help="share of sentences whose parse may have another text before the run is refused (default: 0.1)",
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
 
@@ -120,9 +112,7 @@ def thresholds(args) -> roles.Thresholds:
     """When a head has a function; checks the other numbers too."""
     for name in ("positional_share", "margin", "rare_share", "max_unaligned"):
         if not 0 <= getattr(args, name) <= 1:
-            raise UserError(
-                f"--{name.replace('_', '-')} {getattr(args, name)} must be between 0 and 1"
-            )
+            raise UserError(f"--{name.replace('_', '-')} {getattr(args, name)} must be between 0 and 1")
     if not 0 < args.level < 1:
         raise UserError(f"--level {args.level} must be between 0 and 1, e.g. 0.95")
     for name in ("bootstrap", "rare_top"):
@@ -139,7 +129,7 @@ def thresholds(args) -> roles.Thresholds:
     )
 
 
-def relations(text: str, keep_subtypes: bool) -> Tuple[str, ...]:
+def relations(text: str, keep_subtypes: bool) -> tuple[str, ...]:
     """The relations asked for, by the names they are counted under."""
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
@@ -149,7 +139,7 @@ def relations(text: str, keep_subtypes: bool) -> Tuple[str, ...]:
     return tuple(dict.fromkeys(relation_name(name, keep_subtypes) for name in names))
 
 
-def types(dump, args) -> Tuple[str, ...]:
+def types(dump, args) -> tuple[str, ...]:
     """The attention types to look at."""
     has = dump.manifest["contents"]["attention"]
     wanted = parse_types(args.types) if args.types else tuple(has)

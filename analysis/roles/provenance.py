@@ -3,7 +3,6 @@
 import datetime
 import platform
 import sys
-from typing import Dict
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.units.layout import flag
 
 
-def provenance(args, dump, types, relations, parses, counted, limits) -> Dict:
+def provenance(args, dump, types, relations, parses, counted, limits) -> dict:
     """The block ``provenance`` without what only the pass can tell (``counts``, ``unaligned``)."""
     manifest = dump.manifest
     options = {
@@ -29,7 +28,7 @@ def provenance(args, dump, types, relations, parses, counted, limits) -> Dict:
     return {
         "program": "analysis roles",
         "arguments": sys.argv[1:],
-        "created": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "created": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "seconds": None,
         "versions": {
             "python": platform.python_version(),
@@ -58,7 +57,7 @@ def provenance(args, dump, types, relations, parses, counted, limits) -> Dict:
     }
 
 
-def identity(dump, about: Dict) -> Dict:
+def identity(dump, about: dict) -> dict:
     """What must be equal for a saved state to be continued."""
     kept = ("versions", "model", "dump", "layout", "parses", "frequencies", "options")
     same = {key: about[key] for key in kept}
@@ -76,8 +75,10 @@ def summary(content, out) -> str:
     unfit = counts["unaligned_sentences"]
     about = content["provenance"]
     if about["frequencies"] and not counts["rare_sentences"]:
-        lines.append(f"  no sentence has a token beyond the {about['options']['rare_top']} most frequent, so no head "
-                     "can be a rare-word head: count more text, or give a smaller --rare-top")
+        lines.append(
+            f"  no sentence has a token beyond the {about['options']['rare_top']} most frequent, so no head "
+            "can be a rare-word head: count more text, or give a smaller --rare-top"
+        )
     return "\n".join(
         [
             f"{len(content['heads'])} heads, {counts['sentences']} sentences"

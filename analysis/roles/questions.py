@@ -4,8 +4,9 @@ Works on several sentences of as many tokens at once. Nearly all of them have wo
 where tokens do; those are aligned together, the others one by one by `words.align`.
 """
 
+from collections.abc import Sequence
 from itertools import chain
-from typing import List, NamedTuple, Sequence, Tuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +24,7 @@ class Asked(NamedTuple):
     query: np.ndarray
     slot: np.ndarray
     key: np.ndarray
-    misfits: List[Tuple[int, str]]
+    misfits: list[tuple[int, str]]
     """Sentences (by place in the batch) whose parse has another text, and where it differs."""
     merged_words: int
     """Words of the parse that share a unit with another one."""
@@ -70,15 +71,13 @@ class Questions:
         if (codes[1:] == codes[:-1]).any():  # two words that share a unit ask one question
             codes = np.unique(codes)
         columns = [codes >> shift & _PART for shift in (48, 32, 16, 0)]
-        return Asked(
-            cuts, *columns, misfits, len(unit) - int(sizes.sum()), len(apart) - int(apart.sum())
-        )
+        return Asked(cuts, *columns, misfits, len(unit) - int(sizes.sum()), len(apart) - int(apart.sum()))
 
 
-def align_all(tokens, surfaces) -> Tuple[List, List[Tuple[int, str]]]:
+def align_all(tokens, surfaces) -> tuple[list, list[tuple[int, str]]]:
     """`words.align` of several sentences of as many tokens: per sentence (first token of each unit,
     unit of each surface form), or None for a misfit; and the misfits with their reasons."""
-    units: List = [None] * len(tokens)
+    units: list = [None] * len(tokens)
     misfits = []
     texts = [plain_texts(of_sentence) for of_sentence in tokens]
     plain = [

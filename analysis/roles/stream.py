@@ -5,19 +5,20 @@ numpy's calls, not the numbers in them, are what short sentences cost.
 """
 
 import gc
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fairseq_headprune.analysis.roles import heads as roles
-from fairseq_headprune.base.intervals import group
 from fairseq_headprune.analysis.frequencies import Frequencies
 from fairseq_headprune.analysis.merging import merge_words, to_float
 from fairseq_headprune.analysis.parses import ConlluFile
+from fairseq_headprune.analysis.roles import heads as roles
 from fairseq_headprune.analysis.roles.questions import Questions
 from fairseq_headprune.analysis.roles.tallies import RareTally, SyntaxTally, TypeTally, add_rows
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.intervals import group
 from fairseq_headprune.units.layout import flag
 
 BATCH_BYTES = 1_800_000
@@ -52,10 +53,10 @@ class Analysis:
         self,
         dump,
         types: Sequence[str],
-        trees: Optional[ConlluFile] = None,
+        trees: ConlluFile | None = None,
         relations: Sequence[str] = (),
         keep_subtypes: bool = False,
-        frequencies: Optional[Frequencies] = None,
+        frequencies: Frequencies | None = None,
     ):
         self.types = tuple(types)
         self.relations = tuple(relations)
@@ -71,18 +72,18 @@ class Analysis:
         self.rare = RareTally(encoder) if frequencies else None
         self.counts = dict.fromkeys(COUNTS, 0)
 
-    def tallies(self) -> Dict[str, object]:
+    def tallies(self) -> dict[str, object]:
         """Every tally by name, for saving."""
         named = dict(self.by_type, syntax=self.syntax, rare=self.rare)
         return {name: tally for name, tally in named.items() if tally is not None}
 
     # -- one shard ----------------------------------------------------------------------
 
-    def add_shard(self, records, position: int) -> List[Unaligned]:
+    def add_shard(self, records, position: int) -> list[Unaligned]:
         """Add sentences; the first one is number ``position`` of the dump. Returns those whose
         parse does not fit."""
-        unaligned: List[Unaligned] = []
-        batches: Dict[Tuple, List] = {}
+        unaligned: list[Unaligned] = []
+        batches: dict[tuple, list] = {}
         for number, record in enumerate(records, position):
             place = group(number)
             self.counts["sentences"] += 1
@@ -113,9 +114,7 @@ class Analysis:
         if not np.isfinite(relevance).all():
             raise UserError(f"sentence {record.id} of the dump has {flag(type)} relevance that is "
                             "not finite: dump it again")  # fmt: skip
-        self.by_type[type].add_relevance(
-            place, roles.relevance_shares(relevance, self.layers[type])
-        )
+        self.by_type[type].add_relevance(place, roles.relevance_shares(relevance, self.layers[type]))
 
     # -- sentences of equal lengths -----------------------------------------------------
 

@@ -4,11 +4,10 @@ import csv
 import io
 import json
 import math
-from typing import Dict, List, Mapping, Optional
+from collections.abc import Mapping
 
 import numpy as np
 
-from fairseq_headprune.base.intervals import GROUPS, Bootstrap
 from fairseq_headprune.analysis.roles.heads import (
     DIRECTIONS,
     Thresholds,
@@ -18,27 +17,28 @@ from fairseq_headprune.analysis.roles.heads import (
     most_frequent,
 )
 from fairseq_headprune.analysis.roles.tallies import FAR, NEAR
+from fairseq_headprune.base.intervals import GROUPS, Bootstrap
 
 
-def build(dump, analysis, limits: Thresholds, resamples: int, level: float, seed: int) -> Dict:
+def build(dump, analysis, limits: Thresholds, resamples: int, level: float, seed: int) -> dict:
     """``{"relations": ..., "heads": [...]}`` of a finished pass."""
     groups = min(GROUPS, max(1, analysis.counts["sentences"]))
     draws = Bootstrap(groups, resamples, level, seed)
     relations = _relations(analysis, draws, groups)
-    heads: List[Dict] = []
+    heads: list[dict] = []
     for type in analysis.types:
         if dump.head_index[type]:
             heads.extend(_heads_of_type(dump, analysis, type, relations, limits, draws, groups))
     return {"relations": relations, "heads": heads}
 
 
-def _number(value) -> Optional[float]:
+def _number(value) -> float | None:
     """A plain float, None for NaN."""
     value = float(value)
     return None if math.isnan(value) else round(value, 6)
 
 
-def _share(draws, sums, counts, suffix="", name="value") -> List[Dict]:
+def _share(draws, sums, counts, suffix="", name="value") -> list[dict]:
     """One ``{name, n, low, high}`` per column of ``sums`` ``[groups, columns]``."""
     counts = np.broadcast_to(counts if counts.ndim == 2 else counts[:, None], sums.shape)
     total, size = sums.sum(axis=0, dtype=np.float64), counts.sum(axis=0)
@@ -56,7 +56,7 @@ def _share(draws, sums, counts, suffix="", name="value") -> List[Dict]:
     ]
 
 
-def _named(share: Mapping, name: str) -> Dict:
+def _named(share: Mapping, name: str) -> dict:
     """``{"value", "n", "low", "high"}`` -> ``{name, name_n, name_low, name_high}``."""
     return {name if key == "value" else f"{name}_{key}": value for key, value in share.items()}
 
@@ -64,7 +64,7 @@ def _named(share: Mapping, name: str) -> Dict:
 NOTHING = {"value": None, "n": 0, "low": None, "high": None}
 
 
-def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> List[Dict]:
+def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> list[dict]:
     tally = analysis.by_type[type]
     index = dump.head_index[type]
     queries = tally.queries[:groups]
@@ -95,13 +95,10 @@ def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> Li
     return records
 
 
-def _positional(tally, draws, groups) -> List[Dict]:
+def _positional(tally, draws, groups) -> list[dict]:
     all_votes, all_chances = tally.all_votes(), tally.all_chances()
     heads = np.arange(len(all_votes))
-    best = [
-        most_frequent({int(i) - FAR: votes[i] for i in np.flatnonzero(votes)})
-        for votes in all_votes
-    ]
+    best = [most_frequent({int(i) - FAR: votes[i] for i in np.flatnonzero(votes)}) for votes in all_votes]
     # Heads without any vote, and positions too far away for an interval, look at 0 for a start.
     near = [offset is not None and abs(offset) <= NEAR for offset, _ in best]
     column = np.array([offset + NEAR if ok else NEAR for (offset, _), ok in zip(best, near)])
@@ -121,12 +118,12 @@ def _positional(tally, draws, groups) -> List[Dict]:
     return result
 
 
-def _relations(analysis, draws, groups) -> Optional[Dict]:
+def _relations(analysis, draws, groups) -> dict | None:
     if analysis.syntax is None:
         return None
     _, asked, near = analysis.syntax.by_group()
     all_pairs = analysis.syntax.all()
-    result: Dict = {}
+    result: dict = {}
     for number, relation in enumerate(analysis.relations):
         result[relation] = {}
         for side, direction in enumerate(DIRECTIONS):
@@ -153,9 +150,9 @@ def _relations(analysis, draws, groups) -> Optional[Dict]:
     return result
 
 
-def _syntactic(analysis, relations, limits, draws, groups) -> List[Dict]:
+def _syntactic(analysis, relations, limits, draws, groups) -> list[dict]:
     hits, asked, near = (array[:groups] for array in analysis.syntax.by_group())
-    result: List[Dict] = [{} for _ in range(hits.shape[2])]
+    result: list[dict] = [{} for _ in range(hits.shape[2])]
     for number, relation in enumerate(analysis.relations):
         for side, direction in enumerate(DIRECTIONS):
             slot = 2 * number + side
@@ -181,12 +178,12 @@ def _syntactic(analysis, relations, limits, draws, groups) -> List[Dict]:
     return result
 
 
-def _rare(tally, limits, draws, groups) -> List[Dict]:
+def _rare(tally, limits, draws, groups) -> list[dict]:
     hits = tally.hits[:, :groups]
     queries = tally.queries[:groups]
     rows = queries.sum()
     chances = [_number(c / rows) if rows else None for c in tally.chance.sum(axis=1)]
-    result: List[Dict] = [{"n": int(rows)} for _ in range(hits.shape[2])]
+    result: list[dict] = [{"n": int(rows)} for _ in range(hits.shape[2])]
     for kind, name in enumerate(("rarest", "two_rarest")):
         for head, share in enumerate(_share(draws, hits[kind], queries)):
             entry = _named(share, name)
@@ -205,9 +202,9 @@ def to_json(content: Mapping) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
-def flat(record: Mapping) -> Dict:
+def flat(record: Mapping) -> dict:
     """A record of ``heads`` as one row: nested keys joined by ``_``, functions by ``; ``."""
-    row: Dict = {}
+    row: dict = {}
 
     def put(prefix, value):
         if isinstance(value, Mapping):
@@ -220,9 +217,9 @@ def flat(record: Mapping) -> Dict:
     return row
 
 
-def to_csv(rows: List[Mapping]) -> str:
+def to_csv(rows: list[Mapping]) -> str:
     """CSV text of rows that need not have the same keys; the first row's order leads."""
-    names: Dict[str, None] = {}
+    names: dict[str, None] = {}
     for row in rows:
         names.update(dict.fromkeys(row))
     if "functions" in names:
@@ -235,7 +232,7 @@ def to_csv(rows: List[Mapping]) -> str:
     return text.getvalue()
 
 
-def tables(content: Mapping) -> Dict[str, str]:
+def tables(content: Mapping) -> dict[str, str]:
     """The tables beside heads.json, file name -> text: heads.csv (a row per head), relations.csv
     (Figure 3: a row per relation, direction and relative position) and syntactic.csv (Table 1 and
     Figure 4: a row per head, relation and direction)."""

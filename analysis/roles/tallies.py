@@ -4,7 +4,7 @@ Every array has the groups (bootstrap.py) first. A tally is a bag of arrays, so 
 saved at any point and read back when a killed run goes on.
 """
 
-from typing import Dict, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def add_rows(target: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
 class Tally:
     """Named arrays that are added to, saved and restored. Subclasses list the arrays."""
 
-    def arrays(self) -> Dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         """The arrays themselves, by name."""
         return {k: v for k, v in vars(self).items() if isinstance(v, np.ndarray)}
 

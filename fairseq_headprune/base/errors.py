@@ -17,7 +17,9 @@ def out_folder(text: str) -> str:
     """argparse type of a folder ``--out``: refuses the empty text that an unset variable of the shell
     leaves, and that would mean the current folder."""
     if not text.strip():
-        exit_with(UserError("--out is empty: name a folder, . for the current one"))  # argparse catches ValueError
+        exit_with(
+            UserError("--out is empty: name a folder, . for the current one")
+        )  # argparse catches ValueError
     return text
 
 

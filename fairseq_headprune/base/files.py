@@ -4,8 +4,9 @@ import csv
 import io
 import json
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any
 
 from fairseq_headprune.base.errors import UserError
 
@@ -68,8 +69,10 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> str:
 
 def markdown(rows: Sequence[Sequence[str]], left: int = 1) -> str:
     """The same as a Markdown table."""
+
     def escape(cell):
         return str(cell).replace("|", "\\|")
+
     head, *body = [[escape(cell) for cell in row] for row in rows]
     marks = ["---" if i < left else "---:" for i in range(len(head))]
     return "\n".join("| " + " | ".join(row) + " |" for row in [head, marks, *body]) + "\n"

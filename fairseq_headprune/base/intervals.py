@@ -7,7 +7,6 @@ Tokens of one sentence are not independent, which is why tokens are never resamp
 """
 
 import warnings
-from typing import Tuple
 
 import numpy as np
 
@@ -38,7 +37,7 @@ class Bootstrap:
         draws = np.random.default_rng(seed).multinomial(groups, equal, size=resamples)
         self._weights = draws.astype(np.float64)
 
-    def interval(self, sums: np.ndarray, counts: np.ndarray) -> Tuple[np.ndarray, np.ndarray]:
+    def interval(self, sums: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Percentile interval of ``sums.sum(0) / counts.sum(0)``: (low, high).
 
         ``sums`` and ``counts`` are ``[groups, ...]`` and broadcast against each other. NaN where

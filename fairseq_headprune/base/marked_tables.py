@@ -3,8 +3,8 @@
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable
 
 from fairseq_headprune.base.errors import UserError
 

@@ -4,8 +4,8 @@ import json
 import os
 import time
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Dict, Mapping, Optional
 
 import numpy as np
 
@@ -24,7 +24,7 @@ class Checkpoint:
         self.seconds = seconds
         self._last = time.monotonic()
 
-    def load(self, tallies: Mapping) -> Optional[Dict]:
+    def load(self, tallies: Mapping) -> dict | None:
         """Fill the tallies and return what was saved with them; None when there is no state, or
         one of another dump or other options."""
         try:
@@ -46,11 +46,7 @@ class Checkpoint:
         """Save if it is time, or ``now``. True when something was written."""
         if not now and time.monotonic() - self._last < self.seconds:
             return False
-        arrays = {
-            f"{name}.{key}": array
-            for name, t in tallies.items()
-            for key, array in t.arrays().items()
-        }
+        arrays = {f"{name}.{key}": array for name, t in tallies.items() for key, array in t.arrays().items()}
         about = json.dumps({"identity": self.identity, "state": dict(state)})
         temporary = self.path.with_name(self.path.name + ".tmp")
         try:

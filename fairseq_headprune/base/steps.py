@@ -6,8 +6,9 @@ import re
 import shlex
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any
 
 from fairseq_headprune.base.errors import UserError
 
@@ -31,7 +32,7 @@ def read_json(path: Path) -> Any:
         raise UserError(f"cannot read {path}: {error}") from None
 
 
-def shown(command: List[str]) -> str:
+def shown(command: list[str]) -> str:
     """The command as one can paste it into a shell."""
     return shlex.join(str(part) for part in command)
 
@@ -40,7 +41,7 @@ class Steps:
     """The steps of one run folder. ``FOLDER/steps/NAME.json`` says that a step is finished, what
     it did and how long it took."""
 
-    def __init__(self, folder: Path, environment: Optional[Mapping[str, str]] = None):
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None):
         self.folder = Path(folder)
         self.environment = environment
 
@@ -63,7 +64,7 @@ class Steps:
         """Note that a step is finished. ``seconds`` of earlier, interrupted attempts are not known."""
         write_json({"what": what, "seconds": round(seconds, 1)}, self._file(name))
 
-    def command(self, name: str, command: List[str], output: str = "") -> None:
+    def command(self, name: str, command: list[str], output: str = "") -> None:
         """Run a command once. What it prints goes to ``NAME.log``, its standard output to the file
         ``output`` of the folder where that is named.
 
@@ -85,7 +86,7 @@ class Steps:
             raise UserError(f"step '{name}' of {self.folder} failed with status {status}: see {log}")
         self.finish(name, command, time.monotonic() - start)
 
-    def seconds(self) -> Dict[str, float]:
+    def seconds(self) -> dict[str, float]:
         """Seconds per finished step."""
         files = sorted((self.folder / "steps").glob("*.json"))
         return {f.stem: read_json(f)["seconds"] for f in files}

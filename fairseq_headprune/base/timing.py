@@ -3,8 +3,8 @@
 import random
 import statistics
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Mapping, Optional
 
 import torch
 
@@ -13,8 +13,8 @@ import torch
 class Times:
     """Seconds of every repetition of one side, in the order they were taken."""
 
-    cpu: List[float]
-    wall: List[float]
+    cpu: list[float]
+    wall: list[float]
 
 
 def in_turns(
@@ -22,9 +22,9 @@ def in_turns(
     repeats: int,
     warmup: int = 1,
     seed: int = 1,
-    synchronize: Optional[Callable[[], None]] = None,
-    progress: Optional[Callable[[int], None]] = None,
-) -> Dict[str, Times]:
+    synchronize: Callable[[], None] | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, Times]:
     """Run every side once a round, in an order drawn anew, ``repeats`` rounds.
 
     ``cpu`` is the time of this process on all its threads (also while it waits for a GPU in a busy
@@ -51,7 +51,7 @@ def in_turns(
     return times
 
 
-def spread(values: List[float]) -> Dict[str, float]:
+def spread(values: list[float]) -> dict[str, float]:
     """Median, lower and upper quartile, and extremes."""
     ordered = sorted(values)
     if len(ordered) > 1:
@@ -68,12 +68,12 @@ def spread(values: List[float]) -> Dict[str, float]:
     }
 
 
-def ratios(over: List[float], under: List[float]) -> Dict[str, float]:
+def ratios(over: list[float], under: list[float]) -> dict[str, float]:
     """Spread of the quotient taken round by round: a slow round slows both of its sides."""
     return spread([a / b for a, b in zip(over, under)])
 
 
-def summary(times: Mapping[str, Times], reference: str) -> Dict[str, Dict[str, Dict[str, float]]]:
+def summary(times: Mapping[str, Times], reference: str) -> dict[str, dict[str, dict[str, float]]]:
     """Per side: spreads of ``cpu`` and ``wall`` in seconds, and of the reference's time over its
     own (``cpu_speedup``, ``wall_speedup``: above 1 is faster than the reference)."""
     result = {}
@@ -87,7 +87,7 @@ def summary(times: Mapping[str, Times], reference: str) -> Dict[str, Dict[str, D
     return result
 
 
-def conditions(device: str = "cpu") -> Dict[str, object]:
+def conditions(device: str = "cpu") -> dict[str, object]:
     """What a reader must know to judge the numbers: versions, processor, threads, load."""
     import os
     import platform

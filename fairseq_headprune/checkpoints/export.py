@@ -8,21 +8,22 @@ its own speed and 8-bit weights instead of ours.
 import os
 import tempfile
 from pathlib import Path
-from typing import Any, Dict, Optional
+from typing import Any
 
 import torch
 
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.units.layout import HeadLayout
 
 
 def to_ctranslate2(
-    state: Dict[str, Any],
+    state: dict[str, Any],
     data: str,
     output: str,
-    quantization: Optional[str] = "int8",
-    layout: Optional[HeadLayout] = None,
+    quantization: str | None = "int8",
+    layout: HeadLayout | None = None,
 ) -> None:
     """Write the folder ``output``, a CTranslate2 model of the heads that act in evaluation, or of
     ``layout``. UserError when CTranslate2 is missing or ``output`` exists."""
@@ -41,7 +42,7 @@ def to_ctranslate2(
         converter.convert(str(output), quantization=quantization)
 
 
-def _languages(state: Dict[str, Any]):
+def _languages(state: dict[str, Any]):
     options = checkpoints.configuration(state).get("task") or {}
     return options.get("source_lang"), options.get("target_lang")
 

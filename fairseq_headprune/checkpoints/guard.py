@@ -5,8 +5,9 @@ import ast
 import enum
 import inspect
 import re
+from collections.abc import Iterator
 from dataclasses import is_dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from fairseq_headprune.base.errors import UserError
 
@@ -29,7 +30,7 @@ LONGEST_LITERAL = 1000
 _REFERENCE = re.compile(r"\$\{[\w.]+\}|\?\?\?")
 
 
-def check_configuration(state: Dict[str, Any], path: str = "the checkpoint") -> None:
+def check_configuration(state: dict[str, Any], path: str = "the checkpoint") -> None:
     """UserError, by name, when something outside the translation Transformer would be built from the
     configuration, or an option has a type that its dataclass does not have."""
     from fairseq_headprune.checkpoints.reading import plain
@@ -46,14 +47,23 @@ def check_configuration(state: Dict[str, Any], path: str = "the checkpoint") -> 
             _check(config if key == "cfg" else _sections(config), path)
 
 
-def _sections(args: Dict[str, Any]) -> Dict[str, Any]:
+def _sections(args: dict[str, Any]) -> dict[str, Any]:
     """Options of the time before sections: one flat namespace, which every section reads."""
-    names = {"model": "arch", "task": "task", "criterion": "criterion", "optimizer": "optimizer",
-             "tokenizer": "tokenizer", "bpe": "bpe"}
-    return {section: {**args, "_name": args.get(name), "arch": args.get("arch")} for section, name in names.items()}
+    names = {
+        "model": "arch",
+        "task": "task",
+        "criterion": "criterion",
+        "optimizer": "optimizer",
+        "tokenizer": "tokenizer",
+        "bpe": "bpe",
+    }
+    return {
+        section: {**args, "_name": args.get(name), "arch": args.get("arch")}
+        for section, name in names.items()
+    }
 
 
-def _check(config: Dict[str, Any], path: str) -> None:
+def _check(config: dict[str, Any], path: str) -> None:
     for name, value in _options(config):
         if name in EVALUATED and isinstance(value, str) and value and not _is_literal(value):
             raise UserError(
@@ -69,7 +79,7 @@ def _check(config: Dict[str, Any], path: str) -> None:
         _check_types(section, options, path)
 
 
-def _options(value: Any) -> Iterator[Tuple[str, Any]]:
+def _options(value: Any) -> Iterator[tuple[str, Any]]:
     """(name, value) of every option at any depth."""
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -80,7 +90,7 @@ def _options(value: Any) -> Iterator[Tuple[str, Any]]:
             yield from _options(inner)
 
 
-def _check_name(section: str, options: Dict[str, Any], path: str) -> None:
+def _check_name(section: str, options: dict[str, Any], path: str) -> None:
     from fairseq.criterions import CRITERION_REGISTRY
     from fairseq.models import ARCH_MODEL_NAME_REGISTRY
     from fairseq.tasks import TASK_REGISTRY
@@ -102,7 +112,7 @@ def _check_name(section: str, options: Dict[str, Any], path: str) -> None:
         raise UserError(f"{path} names the criterion '{name}', which is not one of {', '.join(CRITERIONS)}")
 
 
-def _dataclass_of(section: str, name: Optional[str]):
+def _dataclass_of(section: str, name: str | None):
     from fairseq.registry import REGISTRIES
     from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
@@ -115,7 +125,7 @@ def _dataclass_of(section: str, name: Optional[str]):
     return REGISTRIES[section]["dataclass_registry"].get(name)
 
 
-def _check_types(section: str, options: Dict[str, Any], path: str) -> None:
+def _check_types(section: str, options: dict[str, Any], path: str) -> None:
     dataclass = _dataclass_of(section, options.get("_name"))
     known = dataclass.__dataclass_fields__ if dataclass else {}
     for name, field in known.items():
@@ -139,7 +149,7 @@ def fits(value: Any, kind: Any, name: str = "") -> bool:
         return isinstance(value, (str, int, float))
     if is_dataclass(kind):
         return isinstance(value, dict)
-    if origin in (list, List, tuple):
+    if origin in (list, list, tuple):
         value = _literal(value)
         inner = (get_args(kind) or (Any,))[0]
         return all(fits(v, inner) for v in (value if isinstance(value, (list, tuple)) else [value]))

@@ -9,14 +9,15 @@ import os
 import pickle
 import re
 from argparse import Namespace
-from typing import Any, Dict, Optional, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairseq_headprune.units import gates
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.guard import check_configuration
+from fairseq_headprune.units import gates
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 MODULES = {
@@ -27,7 +28,7 @@ MODULES = {
 """Name of the attention module of each type in a state dict, by layer."""
 
 
-def read_file(path) -> Dict[str, Any]:
+def read_file(path) -> dict[str, Any]:
     """The contents of a file, on the CPU; UserError when it is not a whole checkpoint of fairseq."""
     path = str(path)
     if os.path.isdir(path):
@@ -46,9 +47,7 @@ def read_file(path) -> Dict[str, Any]:
             ) from None
         if isinstance(error, PermissionError):
             raise UserError(f"cannot read {path}: {error.strerror}") from None
-        raise UserError(
-            f"cannot read {path} as a checkpoint: it is truncated or no fairseq file"
-        ) from None
+        raise UserError(f"cannot read {path} as a checkpoint: it is truncated or no fairseq file") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise UserError(f"{path} is not a fairseq checkpoint: it has no 'model' entry")
     if not (state.get("cfg") or state.get("args")):
@@ -56,7 +55,7 @@ def read_file(path) -> Dict[str, Any]:
     return state
 
 
-def load_checkpoint(path) -> Dict[str, Any]:
+def load_checkpoint(path) -> dict[str, Any]:
     """`read_file` of an encoder-decoder Transformer; UserError for other models and damaged ones."""
     path = str(path)
     state = read_file(path)
@@ -68,14 +67,12 @@ def load_checkpoint(path) -> Dict[str, Any]:
         if not any(key.startswith(name.format(0) + ".") for key in state["model"])
     ]
     if missing:
-        raise UserError(
-            f"{path} is not an encoder-decoder Transformer: it has no {missing[0].format(0)}"
-        )
+        raise UserError(f"{path} is not an encoder-decoder Transformer: it has no {missing[0].format(0)}")
     _check_heads(state, path)
     return state
 
 
-def _check_heads(state: Dict[str, Any], path: str) -> None:
+def _check_heads(state: dict[str, Any], path: str) -> None:
     """UserError when weights and gates are not those of the heads that the configuration names."""
     try:
         stored = existing_layout(state)
@@ -102,7 +99,7 @@ def _check_heads(state: Dict[str, Any], path: str) -> None:
                 )
 
 
-def _split_old_projections(model: Dict[str, Tensor]) -> None:
+def _split_old_projections(model: dict[str, Tensor]) -> None:
     """Checkpoints of before 2020 hold q, k and v in one matrix."""
     for key in [k for k in model if k.endswith(("in_proj_weight", "in_proj_bias"))]:
         prefix, kind = key.rsplit("in_proj_", 1)
@@ -133,7 +130,7 @@ def plain(value: Any) -> Any:
     return str(value)
 
 
-def configuration(state: Dict[str, Any]) -> Dict[str, Any]:
+def configuration(state: dict[str, Any]) -> dict[str, Any]:
     """The whole configuration as plain nested dictionaries, for old (args) checkpoints too."""
     if state.get("cfg"):
         return plain(state["cfg"])
@@ -142,7 +139,7 @@ def configuration(state: Dict[str, Any]) -> Dict[str, Any]:
     return plain(convert_namespace_to_omegaconf(state["args"]))
 
 
-def model_options(state: Dict[str, Any]) -> Dict[str, Any]:
+def model_options(state: dict[str, Any]) -> dict[str, Any]:
     """The model's options, flat and named as the flags."""
     try:
         options = plain(state["cfg"]["model"] if state.get("cfg") else state["args"])
@@ -153,7 +150,7 @@ def model_options(state: Dict[str, Any]) -> Dict[str, Any]:
     return options
 
 
-def num_layers(state: Dict[str, Any]) -> Dict[str, int]:
+def num_layers(state: dict[str, Any]) -> dict[str, int]:
     """Layers per attention type."""
     counts = {}
     for key, name in MODULES.items():
@@ -168,7 +165,7 @@ def _attention_keys(state, key: str, layer: int):
     return [k for k in state["model"] if k.startswith(prefix) and "_proj." in k]
 
 
-def num_heads(state: Dict[str, Any]) -> Dict[str, int]:
+def num_heads(state: dict[str, Any]) -> dict[str, int]:
     """Heads per layer of the model before any was removed, per attention type."""
     options = model_options(state)
     try:
@@ -183,37 +180,37 @@ def num_heads(state: Dict[str, Any]) -> Dict[str, int]:
     return {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
 
 
-def whole_layout(state: Dict[str, Any]) -> HeadLayout:
+def whole_layout(state: dict[str, Any]) -> HeadLayout:
     """All heads of the architecture, removed ones included."""
     layers, heads = num_layers(state), num_heads(state)
     return HeadLayout(**{t: (tuple(range(heads[t])),) * layers[t] for t in ATTENTION_TYPES})
 
 
-def stored_layout(state: Dict[str, Any]) -> Optional[HeadLayout]:
+def stored_layout(state: dict[str, Any]) -> HeadLayout | None:
     """The layout that the checkpoint was built with, or None when it has all heads."""
     text = model_options(state).get("head_layout")
     return HeadLayout.from_json(text, "the checkpoint's head_layout") if text else None
 
 
-def existing_layout(state: Dict[str, Any]) -> HeadLayout:
+def existing_layout(state: dict[str, Any]) -> HeadLayout:
     """The heads that have parameters in the checkpoint."""
     stored = stored_layout(state)
     return whole_layout(state) if stored is None else stored
 
 
-def gate_options(state: Dict[str, Any]) -> Dict[str, Any]:
+def gate_options(state: dict[str, Any]) -> dict[str, Any]:
     """``temperature`` and ``stretch`` of the checkpoint's gates, as keyword arguments."""
     options = model_options(state)
     stretch = (options.get("gate_stretch_low", -0.1), options.get("gate_stretch_high", 1.1))
     return {"temperature": options.get("gate_temperature", 0.33), "stretch": stretch}
 
 
-def log_alphas(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tensor]:
+def log_alphas(state: dict[str, Any]) -> dict[tuple[str, int], Tensor]:
     """``(type, layer) -> log alpha [existing heads]``, float32, for layers that have gates."""
     return {key: log_a for key, (log_a, _) in _gates(state).items()}
 
 
-def _gates(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tuple[Tensor, float]]:
+def _gates(state: dict[str, Any]) -> dict[tuple[str, int], tuple[Tensor, float]]:
     """``(type, layer) -> (log alpha, threshold that it is held against in evaluation)``."""
     found = {}
     for key, layers in num_layers(state).items():
@@ -226,7 +223,7 @@ def _gates(state: Dict[str, Any]) -> Dict[Tuple[str, int], Tuple[Tensor, float]]
     return found
 
 
-def open_layout(state: Dict[str, Any]) -> HeadLayout:
+def open_layout(state: dict[str, Any]) -> HeadLayout:
     """The heads that act in evaluation: they exist and their gate, if any, is open."""
     layout = existing_layout(state)
     options, found = gate_options(state), _gates(state)
@@ -242,7 +239,7 @@ def open_layout(state: Dict[str, Any]) -> HeadLayout:
     return HeadLayout(**{t: tuple(layers[t]) for t in ATTENTION_TYPES})
 
 
-def checkpoint_layout(state: Dict[str, Any]) -> HeadLayout:
+def checkpoint_layout(state: dict[str, Any]) -> HeadLayout:
     """The heads that another model should have to be like this one."""
     return open_layout(state)
 
@@ -253,7 +250,9 @@ def explain_failure(paths: Sequence[str], error: Exception) -> None:
         read_file(path)
     # fairseq-train says "ensure that the architectures match" and has the reason in the first error
     text = f"{error} {error.__context__ or ''}"
-    sizes = re.search(r"size mismatch for (\S+): .*?Size\(\[(.*?)\]\) from.*?Size\(\[(.*?)\]\)", text, re.DOTALL)
+    sizes = re.search(
+        r"size mismatch for (\S+): .*?Size\(\[(.*?)\]\) from.*?Size\(\[(.*?)\]\)", text, re.DOTALL
+    )
     if sizes and "embed_tokens.weight" in sizes[1] and sizes[2].split(",")[1:] == sizes[3].split(",")[1:]:
         raise UserError(
             f"{', '.join(map(str, paths))} was trained with other dictionaries than those of the "
@@ -266,7 +265,7 @@ def explain_failure(paths: Sequence[str], error: Exception) -> None:
         ) from None
 
 
-def load_model(path, data: Optional[str] = None):
+def load_model(path, data: str | None = None):
     """``(model, cfg, task)`` of a checkpoint file, ready for evaluation on the CPU.
 
     ``data`` replaces the folder of binarised data that the checkpoint names (its dictionaries are

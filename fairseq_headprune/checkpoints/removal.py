@@ -8,21 +8,21 @@ repairs too.
 import os
 import tempfile
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Dict, Optional, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
-from fairseq_headprune.nn.activations import MORE
+from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.models.config import GatedTransformerConfig, StockTransformerOptions
+from fairseq_headprune.nn.activations import MORE
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 OUR_OPTIONS = sorted(
-    set(GatedTransformerConfig.__dataclass_fields__)
-    - set(StockTransformerOptions.__dataclass_fields__)
+    set(GatedTransformerConfig.__dataclass_fields__) - set(StockTransformerOptions.__dataclass_fields__)
 )
 STOCK_CRITERION = "label_smoothed_cross_entropy"
 HINT = "pass --user-dir fairseq_headprune to load this checkpoint"
@@ -34,7 +34,7 @@ def head_rows(stored: Sequence[int], wanted: Sequence[int], head_dim: int) -> Te
     return torch.tensor([b * head_dim + i for b in blocks for i in range(head_dim)]).long()
 
 
-def _attention_tensors(state: Dict[str, Any], key: str, layer: int):
+def _attention_tensors(state: dict[str, Any], key: str, layer: int):
     """(name, tensor, dimension that heads lie along) of one attention module."""
     prefix = checkpoints.MODULES[key].format(layer) + "."
     for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
@@ -44,14 +44,14 @@ def _attention_tensors(state: Dict[str, Any], key: str, layer: int):
                 yield name, state["model"][name], int(part == "out_proj")
 
 
-def head_dim(state: Dict[str, Any], key: str) -> int:
+def head_dim(state: dict[str, Any], key: str) -> int:
     """Width of one head: the model's width over the number of heads before any was removed."""
     name = checkpoints.MODULES[key].format(0) + ".out_proj.weight"
     width = state["model"][name].size(0)
     return width // checkpoints.num_heads(state)[key]
 
 
-def _places(state: Dict[str, Any], layout: HeadLayout):
+def _places(state: dict[str, Any], layout: HeadLayout):
     """Each attention module as (type, layer, width of a head, heads stored, heads of ``layout``);
     UserError for a head of ``layout`` that the checkpoint has not."""
     stored = checkpoints.existing_layout(state)
@@ -63,7 +63,7 @@ def _places(state: Dict[str, Any], layout: HeadLayout):
                 yield key, layer, d, stored[key][layer], heads
 
 
-def removed_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
+def removed_weights(state: dict[str, Any], layout: HeadLayout) -> dict[str, Tensor]:
     """The model's tensors with rows and columns only for the heads of ``layout``; no gates."""
     model = without_gates(state["model"])
     for key, layer, d, stored, heads in _places(state, layout):
@@ -73,7 +73,7 @@ def removed_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tens
     return model
 
 
-def dense_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor]:
+def dense_weights(state: dict[str, Any], layout: HeadLayout) -> dict[str, Tensor]:
     """The model's tensors at the full stock size, with zeros for every head not in ``layout``."""
     total = checkpoints.num_heads(state)
     model = without_gates(state["model"])
@@ -88,18 +88,18 @@ def dense_weights(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Tensor
     return model
 
 
-def without_gates(model: Dict[str, Tensor]) -> Dict[str, Tensor]:
+def without_gates(model: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that a model without gates has."""
     return {k: v for k, v in model.items() if ".gates." not in k and k != "l0_multiplier"}
 
 
 def remove_heads(
-    state: Dict[str, Any],
-    layout: Optional[HeadLayout] = None,
+    state: dict[str, Any],
+    layout: HeadLayout | None = None,
     dense: bool = False,
     fp16: bool = False,
     allow_no_cross_attention: bool = False,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """A new checkpoint with the heads of ``layout`` only (default: those that act in evaluation).
 
     ``dense`` gives a stock ``transformer`` checkpoint with zeros instead of a smaller
@@ -137,9 +137,9 @@ def remove_heads(
     }
 
 
-def _own_tensors(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+def _own_tensors(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Compact copies; tied weights (one tensor under several names) stay tied, and are stored once."""
-    copies: Dict[Any, Tensor] = {}
+    copies: dict[Any, Tensor] = {}
     result = {}
     for name, tensor in weights.items():
         identity = (tensor.data_ptr(), tuple(tensor.shape), tensor.dtype)
@@ -149,33 +149,33 @@ def _own_tensors(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
     return result
 
 
-def _half(weights: Dict[str, Tensor]) -> Dict[str, Tensor]:
+def _half(weights: dict[str, Tensor]) -> dict[str, Tensor]:
     """Half precision, tied weights still tied."""
     halves = {id(v): v.half() if v.is_floating_point() else v for v in weights.values()}
     return {k: halves[id(v)] for k, v in weights.items()}
 
 
-def parameter_count(model: Dict[str, Tensor]) -> int:
+def parameter_count(model: dict[str, Tensor]) -> int:
     """Values in the weights of a state dict, tied ones counted once, fairseq's markers left out."""
     return sum(v.numel() for v in _distinct(model))
 
 
-def weight_bytes(model: Dict[str, Tensor]) -> int:
+def weight_bytes(model: dict[str, Tensor]) -> int:
     """Bytes that these values take."""
     return sum(v.numel() * v.element_size() for v in _distinct(model))
 
 
-def _distinct(model: Dict[str, Tensor]):
+def _distinct(model: dict[str, Tensor]):
     weights = [v for k, v in model.items() if not k.endswith((".version", "._float_tensor"))]
     return list({(v.data_ptr(), tuple(v.shape)): v for v in weights}.values())
 
 
-def _num_updates(state: Dict[str, Any]) -> int:
+def _num_updates(state: dict[str, Any]) -> int:
     history = state.get("optimizer_history") or [{}]
     return int(history[-1].get("num_updates", 0))
 
 
-def _configuration(state: Dict[str, Any]) -> Dict[str, Any]:
+def _configuration(state: dict[str, Any]) -> dict[str, Any]:
     """Plain configuration with a criterion that every fairseq has, and no paths of ours."""
     config = checkpoints.configuration(state)
     for section, option in (("common", "user_dir"), ("checkpoint", "finetune_from_model")):
@@ -188,7 +188,7 @@ def _configuration(state: Dict[str, Any]) -> Dict[str, Any]:
     return config
 
 
-def _pruned_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Any]:
+def _pruned_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str, Any]:
     config = _configuration(state)
     config["model"] = {
         # a fairseq that does not know the architecture prints this, the first entry, as its error
@@ -203,7 +203,7 @@ def _pruned_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str
     return config
 
 
-def _dense_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str, Any]:
+def _dense_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str, Any]:
     config = _configuration(state)
     options = _flat_options(config["model"])
     options = {k: v for k, v in options.items() if k not in OUR_OPTIONS}
@@ -220,7 +220,7 @@ def _dense_configuration(state: Dict[str, Any], layout: HeadLayout) -> Dict[str,
     return config
 
 
-def _refuse_dense(state: Dict[str, Any]) -> None:
+def _refuse_dense(state: dict[str, Any]) -> None:
     """UserError when fairseq's own Transformer cannot compute what the model does."""
     options, defaults = checkpoints.model_options(state), GatedTransformerConfig()
     for name in ("decoder_self", "decoder_start", "position_encoding", "output_bias", "no_unk"):
@@ -238,7 +238,7 @@ def _refuse_dense(state: Dict[str, Any]) -> None:
         )
 
 
-def _namespace(options: Dict[str, Any]) -> OrderedDict:
+def _namespace(options: dict[str, Any]) -> OrderedDict:
     """Options as items and as attributes: stands in for an argparse.Namespace, which a file that
     loads under weights_only cannot hold."""
     namespace = OrderedDict(options)
@@ -246,13 +246,13 @@ def _namespace(options: Dict[str, Any]) -> OrderedDict:
     return namespace
 
 
-def _flat_options(options: Dict[str, Any]) -> Dict[str, Any]:
+def _flat_options(options: dict[str, Any]) -> dict[str, Any]:
     """Model options only: old checkpoints keep every option of the run in one namespace."""
     known = set(GatedTransformerConfig.__dataclass_fields__)
     return {k: v for k, v in options.items() if k in known}
 
 
-def save(state: Dict[str, Any], path, force: bool = False) -> None:
+def save(state: dict[str, Any], path, force: bool = False) -> None:
     """Write a checkpoint whole or not at all; UserError when the file exists and not ``force``."""
     is_folder = str(path).endswith(os.sep) or os.path.isdir(path)
     path = Path(path)

@@ -17,9 +17,15 @@ COMMANDS = {
     "remove": (f"{_HERE}.remove", "write a checkpoint without heads"),
     "compare": (f"{_HERE}.compare", "translate with several checkpoints: heads, BLEU, sizes, speed"),
     "sweep": (f"{_HERE}.sweep", "prune one baseline many times and compare"),
-    "roles": (f"{_ANALYSIS}.roles.command", "what each head does: confidence, positional, syntactic, rare words"),
+    "roles": (
+        f"{_ANALYSIS}.roles.command",
+        "what each head does: confidence, positional, syntactic, rare words",
+    ),
     "match": (f"{_ANALYSIS}.matching.command", "several models side by side, heads matched by what they do"),
-    "ablate": (f"{_ANALYSIS}.ablation.command", "switch heads off at test time: differences in loss and BLEU"),
+    "ablate": (
+        f"{_ANALYSIS}.ablation.command",
+        "switch heads off at test time: differences in loss and BLEU",
+    ),
     "relevance": (f"{_HERE}.relevance", "heat maps of head relevance, and how far the rules agree"),
     "figures": (f"{_ANALYSIS}.figures.command", "draw the paper's figures and tables from saved tables"),
     "maps": (f"{_ANALYSIS}.maps", "save attention maps of chosen sentences for Figure 5 and the report"),

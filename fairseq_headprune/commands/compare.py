@@ -5,24 +5,38 @@ from pathlib import Path
 
 import sacrebleu
 
-from fairseq_headprune.experiments import comparison
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.experiments import comparison
 from fairseq_headprune.recording.relevance_table import save_json
 
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("checkpoints", nargs="+", metavar="NAME=FILE",
-                        help="checkpoints to compare; speed is relative to the first")
+    parser.add_argument(
+        "checkpoints",
+        nargs="+",
+        metavar="NAME=FILE",
+        help="checkpoints to compare; speed is relative to the first",
+    )
     parser.add_argument("--data", required=True, help="folder of binarised data (fairseq-preprocess)")
     parser.add_argument("--gen-subset", default="test")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--max-sentences", type=int, default=16, help="sentences in a batch")
-    parser.add_argument("--tokenize", default="none", help="sacreBLEU's tokenisation; BLEU is over "
-                        "the words of the binarised text, which is tokenised already (default: none)")
-    parser.add_argument("--remove-bpe", "--post-process", nargs="?", const="@@ ", metavar="MARK",
-                        help="how pieces are joined to words, as fairseq-generate takes it: @@, sentencepiece, ... "
-                        "(default: found from the dictionary)")
+    parser.add_argument(
+        "--tokenize",
+        default="none",
+        help="sacreBLEU's tokenisation; BLEU is over "
+        "the words of the binarised text, which is tokenised already (default: none)",
+    )
+    parser.add_argument(
+        "--remove-bpe",
+        "--post-process",
+        nargs="?",
+        const="@@ ",
+        metavar="MARK",
+        help="how pieces are joined to words, as fairseq-generate takes it: @@, sentencepiece, ... "
+        "(default: found from the dictionary)",
+    )
     parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
 
 
@@ -57,7 +71,13 @@ def run(args):
         print(f"\rtranslating: batch {done} of {total}", end=end, file=sys.stderr, flush=True)
 
     rows = comparison.compare(
-        named, args.data, args.gen_subset, args.beam, args.max_sentences, args.tokenize, progress,
+        named,
+        args.data,
+        args.gen_subset,
+        args.beam,
+        args.max_sentences,
+        args.tokenize,
+        progress,
         args.remove_bpe,
     )
     if args.json:

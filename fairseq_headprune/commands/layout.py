@@ -14,9 +14,7 @@ def add_arguments(parser):
         action="store_true",
         help="print only the layout, as the JSON that --head-layout and --layout read",
     )
-    parser.add_argument(
-        "--json-gates", action="store_true", help="print layout, P(open) and counts as JSON"
-    )
+    parser.add_argument("--json-gates", action="store_true", help="print layout, P(open) and counts as JSON")
 
 
 def run(args):

@@ -3,22 +3,32 @@
 import io
 from pathlib import Path
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis import relevance
-from fairseq_headprune.dump import open_dump
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import out_folder
+from fairseq_headprune.dump import open_dump
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
 
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("tables", nargs="+", metavar="FILE",
-                        help="tables of fairseq-generate --relevance-table, one per rule")
-    parser.add_argument("--dump", action="append", default=[], metavar="DIR",
-                        help="dump with the relevance of a rule: adds how well two halves of its "
-                        "sentences agree (repeatable)")
-    parser.add_argument("--out", required=True, type=lambda text: Path(out_folder(text)),
-                        help="folder for the pictures and agreement.json")
+    parser.add_argument(
+        "tables", nargs="+", metavar="FILE", help="tables of fairseq-generate --relevance-table, one per rule"
+    )
+    parser.add_argument(
+        "--dump",
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="dump with the relevance of a rule: adds how well two halves of its "
+        "sentences agree (repeatable)",
+    )
+    parser.add_argument(
+        "--out",
+        required=True,
+        type=lambda text: Path(out_folder(text)),
+        help="folder for the pictures and agreement.json",
+    )
 
 
 def run(args):

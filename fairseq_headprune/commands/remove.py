@@ -2,10 +2,11 @@
 
 import os
 
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
-from fairseq_headprune.selection import choose
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.models.layout_source import read_layout
+from fairseq_headprune.selection import choose
 from fairseq_headprune.units.target import parse_target
 
 
@@ -13,15 +14,24 @@ def add_arguments(parser):
     """Declare the options."""
     parser.add_argument("checkpoint", help="stock, gated or pruned Transformer checkpoint")
     parser.add_argument("output", help="checkpoint file to write")
-    parser.add_argument("--layout", help="keep these heads (JSON file, checkpoint or JSON text) "
-                        "instead of those whose gates are open")
-    parser.add_argument("--keep", help="keep exactly so many heads, those with the most open gates: "
-                        "a number, or per type like enc-self=10,dec-self=20")
-    parser.add_argument("--dense", action="store_true", help="write a stock transformer checkpoint "
-                        "of full size with zeros, which needs no --user-dir")
+    parser.add_argument(
+        "--layout",
+        help="keep these heads (JSON file, checkpoint or JSON text) instead of those whose gates are open",
+    )
+    parser.add_argument(
+        "--keep",
+        help="keep exactly so many heads, those with the most open gates: "
+        "a number, or per type like enc-self=10,dec-self=20",
+    )
+    parser.add_argument(
+        "--dense",
+        action="store_true",
+        help="write a stock transformer checkpoint of full size with zeros, which needs no --user-dir",
+    )
     parser.add_argument("--fp16", action="store_true", help="store half-precision weights")
-    parser.add_argument("--force", action="store_true", help="overwrite the output; allow removing "
-                        "every dec-enc head")
+    parser.add_argument(
+        "--force", action="store_true", help="overwrite the output; allow removing every dec-enc head"
+    )
 
 
 def run(args):

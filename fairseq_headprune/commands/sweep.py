@@ -45,25 +45,49 @@ def add_arguments(parser):
     add = parser.add_argument
     add("baseline", help="converged checkpoint of a Transformer (stock, gated or pruned)")
     add("--data", required=True, help="folder of binarised data")
-    add("--out", required=True, type=lambda text: Path(out_folder(text)), help="folder for the runs, one folder a point; the same "
-        "command continues an interrupted sweep")
+    add(
+        "--out",
+        required=True,
+        type=lambda text: Path(out_folder(text)),
+        help="folder for the runs, one folder a point; the same command continues an interrupted sweep",
+    )
     add("--results", type=Path, help="also write the points' JSON files and the table here")
     add("--figures", type=Path, help="draw Figures 7 to 10 and Table 2 of --results into this folder")
-    add("--test", action="append", required=True, metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
+    add(
+        "--test",
+        action="append",
+        required=True,
+        metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
         help="a test set: subset of the data folder (or of another one), and detokenised references "
-        "(repeatable)")
-    add("--elsewhere", action="append", default=[], metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
-        help="a set of another domain, scored apart (repeatable)")
+        "(repeatable)",
+    )
+    add(
+        "--elsewhere",
+        action="append",
+        default=[],
+        metavar="NAME=[FOLDER/]SUBSET[:REFERENCES]",
+        help="a set of another domain, scored apart (repeatable)",
+    )
     add("--target-lang", required=True, help="language of the translations, for detokenisation")
-    add("--setting", choices=sorted(points.SETTINGS), default="enc",
-        help="enc: encoder heads, decoder frozen (section 6.2); all: every type (section 6.3)")
-    add("--lambdas", help="nats per head and target token, e.g. 0.005,0.01; 'none' for none "
-        "(default: a grid from almost no head lost to almost none left)")
+    add(
+        "--setting",
+        choices=sorted(points.SETTINGS),
+        default="enc",
+        help="enc: encoder heads, decoder frozen (section 6.2); all: every type (section 6.3)",
+    )
+    add(
+        "--lambdas",
+        help="nats per head and target token, e.g. 0.005,0.01; 'none' for none "
+        "(default: a grid from almost no head lost to almost none left)",
+    )
     add("--targets", default="", help="head counts to reach by a learned weight, separated by ;")
     add("--keep", default="", help="head counts to cut one gated model down to, separated by ;")
     add("--keep-from", default="", help="point whose gated model that is (default: largest lambda)")
-    add("--criteria", default="", help="other ways of choosing heads: gradient, confidence, random, "
-        "lrp-RULE, separated by commas")
+    add(
+        "--criteria",
+        default="",
+        help="other ways of choosing heads: gradient, confidence, random, lrp-RULE, separated by commas",
+    )
     add("--counts", default="", help="head counts for --criteria, separated by ;")
     add("--tuned", action="store_true", help="fine-tune the models of --criteria as the others")
     add("--scratch", default="", help="points whose heads to train from scratch, separated by commas")
@@ -74,11 +98,19 @@ def add_arguments(parser):
     add("--seeds", default="1", help="random seeds, separated by commas (default: 1)")
     for name, option in Budget.__dataclass_fields__.items():
         if name != "extra":
-            add("--" + name.replace("_", "-"), type=type(option.default), default=option.default,
-                help=f"default: {option.default:g}")
+            add(
+                "--" + name.replace("_", "-"),
+                type=type(option.default),
+                default=option.default,
+                help=f"default: {option.default:g}",
+            )
     add("--train-options", default="", help="more options for every fairseq-train command")
-    add("--analyse", default="", metavar="SUBSET", help="also dump attention on this subset and run "
-        "headprune roles: what the heads that are left do")
+    add(
+        "--analyse",
+        default="",
+        metavar="SUBSET",
+        help="also dump attention on this subset and run headprune roles: what the heads that are left do",
+    )
     add("--roles-options", default="", help="options of that, e.g. '--conllu FILE --frequencies DICT'")
     add("--beam", type=int, default=5)
     add("--generate-tokens", type=int, default=4000, help="--max-tokens of translation")
@@ -87,8 +119,11 @@ def add_arguments(parser):
     add("--threads", type=int, default=1, help="CPU threads of each command (default: 1)")
     add("--suffix", default="", help="end of the names of points, to keep several recipes in one folder")
     add("--only", default="", help="make only these points of the grid, separated by commas")
-    add("--no-table", action="store_true", help="do not compare yet: for all but the last of several sweeps "
-        "into one folder")
+    add(
+        "--no-table",
+        action="store_true",
+        help="do not compare yet: for all but the last of several sweeps into one folder",
+    )
     add("--dry-run", action="store_true", help="list the points and stop")
 
 
@@ -111,9 +146,19 @@ def run(args):
     for seed in seeds(args.seeds):
         criteria = [(c, n) for c in split(args.criteria, ",") for n in split(args.counts, ";")]
         made = points.make_grid(
-            args.setting, args.updates, args.settle_updates, lambdas, split(args.targets, ";"),
-            split(args.keep, ";"), args.keep_from, criteria, args.tuned, split(args.scratch, ","),
-            args.scratch_updates, seed, not args.no_control,
+            args.setting,
+            args.updates,
+            args.settle_updates,
+            lambdas,
+            split(args.targets, ";"),
+            split(args.keep, ";"),
+            args.keep_from,
+            criteria,
+            args.tuned,
+            split(args.scratch, ","),
+            args.scratch_updates,
+            seed,
+            not args.no_control,
             args.suffix,
         )
         grid += [p for p in made if p not in grid]
@@ -126,9 +171,18 @@ def run(args):
     )
     analysis = Analysis(args.analyse, words("--roles-options", args.roles_options)) if args.analyse else None
     sweep = running.Sweep(
-        args.baseline, args.data, args.out, tuple(running.parse_test(t) for t in args.test),
-        args.target_lang, budget, args.beam, args.generate_tokens, args.threads, args.results,
-        analysis, tuple(running.parse_test(t, "--elsewhere") for t in args.elsewhere),
+        args.baseline,
+        args.data,
+        args.out,
+        tuple(running.parse_test(t) for t in args.test),
+        args.target_lang,
+        budget,
+        args.beam,
+        args.generate_tokens,
+        args.threads,
+        args.results,
+        analysis,
+        tuple(running.parse_test(t, "--elsewhere") for t in args.elsewhere),
     )
     if args.figures and not args.results:
         raise UserError("--figures needs --results, the folder of the points' JSON files")

@@ -8,12 +8,23 @@ from fairseq_headprune.base.errors import UserError
 
 def add_arguments(parser):
     """Declare the options."""
-    parser.add_argument("folder", type=Path, help="folder that headprune import wrote; text comes from standard input")
-    parser.add_argument("--checkpoint", help="another model for the same vocabulary, as headprune remove writes it "
-                        "(default: the folder's model.pt)")
-    parser.add_argument("--beam", type=int, default=5, help="size of the beam; 1 is greedy search (default: 5)")
-    parser.add_argument("--max-tokens", type=int, default=2000, help="source pieces in a batch, padding included "
-                        "(default: 2000)")
+    parser.add_argument(
+        "folder", type=Path, help="folder that headprune import wrote; text comes from standard input"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        help="another model for the same vocabulary, as headprune remove writes it "
+        "(default: the folder's model.pt)",
+    )
+    parser.add_argument(
+        "--beam", type=int, default=5, help="size of the beam; 1 is greedy search (default: 5)"
+    )
+    parser.add_argument(
+        "--max-tokens",
+        type=int,
+        default=2000,
+        help="source pieces in a batch, padding included (default: 2000)",
+    )
 
 
 def run(args):

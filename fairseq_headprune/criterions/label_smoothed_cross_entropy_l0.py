@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import Dict
 
 import torch
-
 from fairseq.criterions import register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
@@ -23,10 +22,11 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 )
 from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerDecoderBase, TransformerModelBase
-from fairseq_headprune.units import target as head_target
+
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.fused_cross_entropy import fused_cross_entropy
 from fairseq_headprune.nn.gate_report import all_log_a, count_layers, expected_open, head_gates
+from fairseq_headprune.units import target as head_target
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 logger = logging.getLogger(__name__)

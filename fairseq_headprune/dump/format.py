@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Slots(NamedTuple):
 
     layers: int
     heads: int
-    index: List[Tuple[int, int]]
+    index: list[tuple[int, int]]
     """(layer, head) of each stored head, layer first."""
     flat: np.ndarray
     """layer * heads + head of each stored head."""
@@ -70,7 +71,7 @@ class Slots(NamedTuple):
         return array.reshape(before + (-1,) + after)[(slice(None),) * axis + (self.flat,)]
 
 
-def slots(layout: HeadLayout, num_heads: Mapping[str, int]) -> Dict[str, Slots]:
+def slots(layout: HeadLayout, num_heads: Mapping[str, int]) -> dict[str, Slots]:
     """Per type, the order in which its heads are stored: by layer, then by head."""
     result = {}
     for key in ATTENTION_TYPES:
@@ -134,12 +135,12 @@ def make_manifest(
     model: Mapping,
     layout: HeadLayout,
     num_heads: Mapping[str, int],
-    data: Optional[Mapping] = None,
+    data: Mapping | None = None,
     attention: Sequence[str] = ATTENTION_TYPES,
     relevance: Sequence[str] = (),
-    options: Optional[Mapping] = None,
-    versions: Optional[Mapping] = None,
-) -> Dict:
+    options: Mapping | None = None,
+    versions: Mapping | None = None,
+) -> dict:
     """The description a dump starts with.
 
     ``model`` holds ``file`` and ``sha256``; ``layout`` the heads that exist and ``num_heads``,
@@ -167,7 +168,7 @@ def make_manifest(
     return json.loads(json.dumps(manifest))
 
 
-def read_manifest(directory) -> Dict:
+def read_manifest(directory) -> dict:
     """The manifest of a dump; UserError when the directory holds none that this version reads."""
     path = Path(directory) / MANIFEST
     if not path.is_file():
@@ -207,7 +208,7 @@ def _entry(manifest: Mapping, path: str):
     return manifest
 
 
-def difference(old: Mapping, new: Mapping, entries: Sequence[str] = IDENTITY) -> Optional[str]:
+def difference(old: Mapping, new: Mapping, entries: Sequence[str] = IDENTITY) -> str | None:
     """Where two manifests describe different dumps: ``"options.beam is 5 there and 4 here"``."""
     for path in entries:
         before, after = _entry(old, path), _entry(new, path)

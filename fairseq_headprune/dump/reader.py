@@ -4,12 +4,13 @@ files, so a sentence that is not looked at costs next to nothing and memory stay
 import json
 import logging
 import mmap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 from safetensors import safe_open
 
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.dump.format import (
     ATTENTION_DTYPE,
     RELEVANCE_DTYPE,
@@ -21,7 +22,6 @@ from fairseq_headprune.dump.format import (
     slots,
     tensor_name,
 )
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import HeadLayout, flag
 
 logger = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class _Store:
     as soon as nothing refers to its arrays.
     """
 
-    def __init__(self, path: Path, contents: Mapping[str, List[str]], slots: Dict[str, Slots]):
+    def __init__(self, path: Path, contents: Mapping[str, list[str]], slots: dict[str, Slots]):
         self.contents = contents
         self.slots = slots
         with open(path, "rb") as file:
@@ -89,7 +89,7 @@ class Record:
 
     __slots__ = ("_store", "id", "source", "target", "crc32")
 
-    def __init__(self, store: _Store, id: int, source: List[str], target: List[str], crc32: int):
+    def __init__(self, store: _Store, id: int, source: list[str], target: list[str], crc32: int):
         self._store = store
         self.id = id
         self.source = source
@@ -128,14 +128,14 @@ class Record:
 class Shard:
     """The sentences of one pair of files: ``name``, ``records``, iteration and ``len``."""
 
-    def __init__(self, path: Path, contents: Mapping[str, List[str]], slots: Dict[str, Slots]):
+    def __init__(self, path: Path, contents: Mapping[str, list[str]], slots: dict[str, Slots]):
         self.name = path.stem
         store = _Store(path, contents, slots)
         self.records = [
             Record(store, line["id"], line["source"], line["target"], line["crc32"])
             for line in _read_lines(path.with_suffix(".jsonl"))
         ]
-        self._by_id: Dict[int, Record] = {}
+        self._by_id: dict[int, Record] = {}
 
     def record(self, id: int) -> Record:
         """The sentence with this id; KeyError when the shard lacks it."""
@@ -150,12 +150,12 @@ class Shard:
         return iter(self.records)
 
 
-def _read_lines(path: Path) -> List[dict]:
+def _read_lines(path: Path) -> list[dict]:
     with open(path, encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
 
-def _examine(path: Path, contents) -> Tuple[List[int], int, int]:
+def _examine(path: Path, contents) -> tuple[list[int], int, int]:
     """Ids and token counts of a shard whose files are whole; otherwise an exception says why.
 
     safetensors itself checks that the header is sound and the file as long as it announces.
@@ -164,10 +164,7 @@ def _examine(path: Path, contents) -> Tuple[List[int], int, int]:
     with safe_open(str(path), framework="np") as file:
         names = set(file.keys())
     expected = {
-        tensor_name(line["id"], kind, type)
-        for line in lines
-        for kind in contents
-        for type in contents[kind]
+        tensor_name(line["id"], kind, type) for line in lines for kind in contents for type in contents[kind]
     }
     if not lines or names != expected:
         raise ValueError("its arrays and its lines name different sentences")
@@ -190,15 +187,15 @@ class Dump:
         self.directory = Path(directory)
         self.manifest = read_manifest(self.directory)
         self.layout = HeadLayout.from_dict(self.manifest["layout"])
-        self.num_heads: Dict[str, int] = dict(self.manifest["num_heads"])
-        self.contents: Dict[str, List[str]] = self.manifest["contents"]
+        self.num_heads: dict[str, int] = dict(self.manifest["num_heads"])
+        self.contents: dict[str, list[str]] = self.manifest["contents"]
         self.slots = slots(self.layout, self.num_heads)
         self.head_index = {type: entry.index for type, entry in self.slots.items()}
-        self.damaged: Dict[str, str] = {}
-        self.shard_numbers: List[int] = []
+        self.damaged: dict[str, str] = {}
+        self.shard_numbers: list[int] = []
         self.counts = {"sentences": 0, "shards": 0, "source_tokens": 0, "target_tokens": 0}
-        self._where: Dict[int, int] = {}
-        self._open: Optional[Tuple[int, Shard]] = None
+        self._where: dict[int, int] = {}
+        self._open: tuple[int, Shard] | None = None
         self._scan()
 
     def _scan(self):
@@ -220,7 +217,7 @@ class Dump:
             self.counts["target_tokens"] += target_tokens
 
     @property
-    def ids(self) -> List[int]:
+    def ids(self) -> list[int]:
         """Sentence ids in the order written (generation sorts by length, not by id)."""
         return list(self._where)
 
@@ -256,7 +253,7 @@ class Dump:
             raise KeyError(id)
         return self._shard(self._where[id]).record(id)
 
-    def verify(self) -> Dict[str, str]:
+    def verify(self) -> dict[str, str]:
         """Read everything and compare checksums: shard name -> reason for every damaged shard."""
         bad = dict(self.damaged)
         for shard in self.iter_shards():

@@ -7,13 +7,14 @@ import os
 import shutil
 import time
 import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Dict, List, Mapping, Optional, Sequence, Set
 
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.dump.format import (
     ATTENTION_DTYPE,
     MANIFEST,
@@ -26,7 +27,6 @@ from fairseq_headprune.dump.format import (
     tensor_name,
 )
 from fairseq_headprune.dump.reader import open_dump
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import HeadLayout
 
 logger = logging.getLogger(__name__)
@@ -59,11 +59,11 @@ class DumpWriter:
         self.directory = Path(directory)
         self.shard_bytes = shard_bytes
         self.shard_seconds = shard_seconds
-        self.done_ids: Set[int] = set()
+        self.done_ids: set[int] = set()
         self.manifest = dict(manifest, counts=dict(manifest["counts"]), complete=False)
         self.slots = slots(HeadLayout.from_dict(manifest["layout"]), manifest["num_heads"])
-        self._tensors: Dict[str, np.ndarray] = {}
-        self._lines: List[str] = []
+        self._tensors: dict[str, np.ndarray] = {}
+        self._lines: list[str] = []
         self._waiting = 0
         self._next_shard = 0
         self._last_shard = time.monotonic()
@@ -88,9 +88,7 @@ class DumpWriter:
         present = sorted(p.name for p in self.directory.iterdir())
         ours = {".lock", MANIFEST + ".tmp"}  # all that a run killed at its very start leaves
         if MANIFEST not in present and not ours.issuperset(present):
-            raise UserError(
-                f"{self.directory} is not empty and is not a dump: give a new or empty directory"
-            )
+            raise UserError(f"{self.directory} is not empty and is not a dump: give a new or empty directory")
         lock = open(self.directory / ".lock", "w")
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,8 +137,8 @@ class DumpWriter:
         id: int,
         source: Sequence[str],
         target: Sequence[str],
-        attention: Optional[Arrays] = None,
-        relevance: Optional[Arrays] = None,
+        attention: Arrays | None = None,
+        relevance: Arrays | None = None,
     ):
         """One sentence. ``source`` and ``target`` are token lists that end with EOS.
 
@@ -187,9 +185,7 @@ class DumpWriter:
         for kind, arrays in (("attention", attention), ("relevance", relevance)):
             announced = self.manifest["contents"][kind]
             if set(arrays or {}) != set(announced):
-                raise ValueError(
-                    f"the manifest announces {kind} of {announced}, got {sorted(arrays or {})}"
-                )
+                raise ValueError(f"the manifest announces {kind} of {announced}, got {sorted(arrays or {})}")
 
     @staticmethod
     def _check(array, shape, type):

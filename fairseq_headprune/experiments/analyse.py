@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Sequence, Tuple
+from typing import Any
 
-from fairseq_headprune.experiments import commands
 from fairseq_headprune.base.steps import Steps, read_json, shown
+from fairseq_headprune.experiments import commands
 
 
 @dataclass(frozen=True)
@@ -15,28 +16,28 @@ class Analysis:
     """The subset to dump, and more options for ``headprune roles`` (trees, frequencies)."""
 
     subset: str
-    roles_options: Tuple[str, ...] = ()
+    roles_options: tuple[str, ...] = ()
 
 
-def dump_command(model: str, data: str, subset: str, max_tokens: int, dump: Path) -> List[str]:
+def dump_command(model: str, data: str, subset: str, max_tokens: int, dump: Path) -> list[str]:
     """Beam search over the subset once more, with the attention of every head written to ``dump``."""
     command = commands.translate(model, data, subset, 5, max_tokens)
     return command + ["--task", "translation_headprune", "--dump-attention", str(dump)]
 
 
-def roles_command(dump: Path, out: Path, options: Sequence[str]) -> List[str]:
+def roles_command(dump: Path, out: Path, options: Sequence[str]) -> list[str]:
     """``headprune roles``, quiet."""
     start = [sys.executable, "-m", "fairseq_headprune", "roles", str(dump), "--out", str(out), "--quiet"]
     return start + list(options)
 
 
-def functions(heads: Mapping[str, Any]) -> List[Dict[str, Any]]:
+def functions(heads: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The functions of every head, from the contents of a heads.json."""
     keys = ("type", "layer", "head", "functions")
     return [{key: head[key] for key in keys} for head in heads["heads"]]
 
 
-def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens: int) -> List[Dict[str, Any]]:
+def analyse(analysis: Analysis, steps: Steps, model: str, data: str, max_tokens: int) -> list[dict[str, Any]]:
     """Make FOLDER/dump and FOLDER/roles, or what is missing of them; returns the functions."""
     dump, out = steps.folder / "dump", steps.folder / "roles"
     steps.command("dump", dump_command(model, data, analysis.subset, max_tokens, dump))

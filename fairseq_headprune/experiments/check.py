@@ -2,14 +2,15 @@
 
 import math
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Mapping, Sequence
+from typing import Any
 
-from fairseq_headprune.checkpoints import reading as checkpoints
-from fairseq_headprune.selection import importance
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
+from fairseq_headprune.selection import importance
 from fairseq_headprune.translation.scoring import read_lines, sentences_in
 
 MAY_BE_ZERO = ("scratch_warmup", "l0_warmup_updates", "label_smoothing")
@@ -39,7 +40,9 @@ def check_sets(tests: Sequence[Any], elsewhere: Sequence[Any], data: str) -> Non
         if lines is None:
             continue
         if len(lines) != count:
-            raise UserError(f"{test.references} has {len(lines)} lines, the set {test.name} has {count} sentences")
+            raise UserError(
+                f"{test.references} has {len(lines)} lines, the set {test.name} has {count} sentences"
+            )
         if any("@@ " in line for line in lines):
             raise UserError(f"the references {test.references} are BPE pieces (@@): give detokenised text")
 

@@ -3,9 +3,10 @@
 import os
 import shutil
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any
 
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.points import SETTINGS, Point
@@ -31,7 +32,7 @@ class Budget:
     l0_warmup_updates: int = 100
     label_smoothing: float = 0.1
     log_interval: int = 50
-    extra: Tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
 
 
 def program(name: str) -> str:
@@ -40,12 +41,12 @@ def program(name: str) -> str:
     return str(beside) if beside.exists() else shutil.which(name) or name
 
 
-def architecture_flags(options: Mapping[str, Any]) -> List[str]:
+def architecture_flags(options: Mapping[str, Any]) -> list[str]:
     """Flags that give ``gated_transformer`` the architecture of a checkpoint.
 
     ``options`` are the checkpoint's model options by name; those at fairseq's default are left out.
     """
-    flags: List[str] = []
+    flags: list[str] = []
     for name, option in StockTransformerOptions.__dataclass_fields__.items():
         if name.startswith("_") or name in NOT_ARCHITECTURE or options.get(name) is None:
             continue
@@ -74,25 +75,55 @@ def _same(value, default) -> bool:
     return str(value) == str(default)
 
 
-def _train(data: str, save_dir: Path, updates: int, lr: float, seed: int, budget: Budget) -> List[str]:
+def _train(data: str, save_dir: Path, updates: int, lr: float, seed: int, budget: Budget) -> list[str]:
     """What all training commands share: a rate that falls to 0, so that a model is ready to be scored."""
     return [
-        program("fairseq-train"), data, "--user-dir", USER_DIR,
-        "--optimizer", "adam", "--adam-betas", "(0.9, 0.98)", "--clip-norm", "1.0",
-        "--lr-scheduler", "polynomial_decay", "--lr", f"{lr:g}",
-        "--total-num-update", str(updates), "--end-learning-rate", "0",
-        "--max-tokens", str(budget.max_tokens), "--max-update", str(updates),
-        "--seed", str(seed), "--save-dir", str(save_dir), "--no-epoch-checkpoints",
+        program("fairseq-train"),
+        data,
+        "--user-dir",
+        USER_DIR,
+        "--optimizer",
+        "adam",
+        "--adam-betas",
+        "(0.9, 0.98)",
+        "--clip-norm",
+        "1.0",
+        "--lr-scheduler",
+        "polynomial_decay",
+        "--lr",
+        f"{lr:g}",
+        "--total-num-update",
+        str(updates),
+        "--end-learning-rate",
+        "0",
+        "--max-tokens",
+        str(budget.max_tokens),
+        "--max-update",
+        str(updates),
+        "--seed",
+        str(seed),
+        "--save-dir",
+        str(save_dir),
+        "--no-epoch-checkpoints",
         # validated at the end only; saved now and then to go on from after an interruption
-        "--validate-after-updates", str(updates), "--save-interval-updates", str(max(updates // 4, 50)),
-        "--keep-interval-updates", "1",
-        "--log-interval", str(budget.log_interval), "--log-format", "json",
-        "--label-smoothing", f"{budget.label_smoothing:g}",
+        "--validate-after-updates",
+        str(updates),
+        "--save-interval-updates",
+        str(max(updates // 4, 50)),
+        "--keep-interval-updates",
+        "1",
+        "--log-interval",
+        str(budget.log_interval),
+        "--log-format",
+        "json",
+        "--label-smoothing",
+        f"{budget.label_smoothing:g}",
     ]
 
 
-def finetune(point: Point, baseline: str, options: Mapping[str, Any], data: str, save_dir: Path,
-             budget: Budget) -> List[str]:
+def finetune(
+    point: Point, baseline: str, options: Mapping[str, Any], data: str, save_dir: Path, budget: Budget
+) -> list[str]:
     """First stage: the baseline with gates, or for a control without."""
     setting = SETTINGS[point.setting]
     gated = point.method in ("l0", "l0-target")
@@ -111,8 +142,15 @@ def finetune(point: Point, baseline: str, options: Mapping[str, Any], data: str,
     return command + list(budget.extra)
 
 
-def settle(point: Point, model: str, layout: str, options: Mapping[str, Any], data: str,
-           save_dir: Path, budget: Budget) -> List[str]:
+def settle(
+    point: Point,
+    model: str,
+    layout: str,
+    options: Mapping[str, Any],
+    data: str,
+    save_dir: Path,
+    budget: Budget,
+) -> list[str]:
     """Second stage: a short fine-tuning of the model whose heads are gone. Where it is the only stage
     it has the rate of the first."""
     lr = budget.lr if point.method == "criterion" else budget.settle_lr
@@ -123,8 +161,9 @@ def settle(point: Point, model: str, layout: str, options: Mapping[str, Any], da
     return command + list(budget.extra)
 
 
-def scratch(point: Point, layout: str, options: Mapping[str, Any], data: str, save_dir: Path,
-            budget: Budget) -> List[str]:
+def scratch(
+    point: Point, layout: str, options: Mapping[str, Any], data: str, save_dir: Path, budget: Budget
+) -> list[str]:
     """Exactly the heads of ``layout``, all weights new; warm-up, then linear decay."""
     command = _train(data, save_dir, point.updates, budget.scratch_lr, point.seed, budget)
     command += ["--warmup-updates", str(min(budget.scratch_warmup, point.updates // 4))]
@@ -133,30 +172,54 @@ def scratch(point: Point, layout: str, options: Mapping[str, Any], data: str, sa
     return command + list(budget.extra)
 
 
-def translate(model: str, data: str, subset: str, beam: int, max_tokens: int) -> List[str]:
+def translate(model: str, data: str, subset: str, beam: int, max_tokens: int) -> list[str]:
     """Beam search over one subset, pieces joined; hypotheses on standard output."""
     pieces = ["sentencepiece"] if scoring.splitting_of(data) == "sentencepiece" else []
     return [
-        program("fairseq-generate"), data, "--user-dir", USER_DIR, "--path", model,
-        "--gen-subset", subset, "--beam", str(beam), "--max-tokens", str(max_tokens), "--remove-bpe", *pieces,
+        program("fairseq-generate"),
+        data,
+        "--user-dir",
+        USER_DIR,
+        "--path",
+        model,
+        "--gen-subset",
+        subset,
+        "--beam",
+        str(beam),
+        "--max-tokens",
+        str(max_tokens),
+        "--remove-bpe",
+        *pieces,
         "--no-progress-bar",
     ]
 
 
-def validate(model: str, data: str, max_tokens: int) -> List[str]:
+def validate(model: str, data: str, max_tokens: int) -> list[str]:
     """Loss on the validation set, for models that were not trained here."""
     return [
-        program("fairseq-validate"), data, "--user-dir", USER_DIR, "--path", model,
-        "--task", "translation", "--valid-subset", "valid", "--max-tokens", str(max_tokens), "--log-format", "json",
+        program("fairseq-validate"),
+        data,
+        "--user-dir",
+        USER_DIR,
+        "--path",
+        model,
+        "--task",
+        "translation",
+        "--valid-subset",
+        "valid",
+        "--max-tokens",
+        str(max_tokens),
+        "--log-format",
+        "json",
     ]
 
 
-def baseline_options(state: Mapping[str, Any]) -> Dict[str, Any]:
+def baseline_options(state: Mapping[str, Any]) -> dict[str, Any]:
     """Model options of a baseline checkpoint; a pruned or gated one is described by its size alone."""
     return checkpoints.model_options(dict(state))
 
 
-def environment(device: str, threads: int) -> Dict[str, str]:
+def environment(device: str, threads: int) -> dict[str, str]:
     """Environment of a command: one GPU if named, so many CPU threads, and our packages found."""
     path = os.pathsep.join(filter(None, [str(Path(USER_DIR).parent), os.environ.get("PYTHONPATH")]))
     variables = dict(os.environ, OMP_NUM_THREADS=str(threads), PYTHONPATH=path)

@@ -7,16 +7,17 @@ and whatever else the machine does disturbs every model alike.
 import os
 import random
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Callable, Dict, List, Mapping, Optional, Sequence
 
 import sacrebleu
 import torch
-
 from fairseq import utils
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
-from fairseq_headprune.base.timing import ratios
+
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.timing import ratios
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.translation.search import open_search
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
@@ -30,8 +31,8 @@ class Row:
 
     name: str
     path: str
-    heads: Dict[str, int]
-    layout: Dict[str, List[List[int]]]
+    heads: dict[str, int]
+    layout: dict[str, list[list[int]]]
     parameters: int
     weight_bytes: int
     bytes: int
@@ -39,19 +40,19 @@ class Row:
     signature: str
     sentences: int
     seconds: float
-    times: Dict[str, float]
+    times: dict[str, float]
 
 
 class Contestant:
     """One loaded model with fairseq's own generator for it."""
 
-    def __init__(self, path: str, data: str, beam: int, bpe: Optional[str] = None):
+    def __init__(self, path: str, data: str, beam: int, bpe: str | None = None):
         self.path = path
         self.state = checkpoints.load_checkpoint(path)
         self.model, self.task, self.generator = open_search(path, data, beam)
         self.bpe = bpe or scoring.splitting(self.task.target_dictionary.symbols)
-        self.translations: Dict[int, str] = {}
-        self.seconds: List[float] = []
+        self.translations: dict[int, str] = {}
+        self.seconds: list[float] = []
 
     def translate(self, sample) -> None:
         """Best hypotheses of a batch, with the time they took."""
@@ -64,7 +65,7 @@ class Contestant:
             )
 
 
-def reading(dataset, task, bpe: str) -> Dict[int, str]:
+def reading(dataset, task, bpe: str) -> dict[int, str]:
     """Reference translations by sentence number."""
     pad = task.target_dictionary.pad()
     return {
@@ -81,8 +82,8 @@ def compare(
     sentences_per_batch: int = 16,
     tokenize: str = "none",
     progress: Callable[[int, int], None] = lambda done, total: None,
-    bpe: Optional[str] = None,
-) -> List[Row]:
+    bpe: str | None = None,
+) -> list[Row]:
     """One Row per checkpoint of ``named`` (name -> path), the first one being the yardstick of speed.
     ``bpe``: how pieces are joined, as fairseq's ``--remove-bpe`` (None: found from the dictionary).
 
@@ -113,9 +114,7 @@ def compare(
 def row(name: str, one: Contestant, first: Contestant, references, tokenize: str) -> Row:
     """Everything about one checkpoint once all have translated."""
     if set(one.translations) != set(references):
-        raise UserError(
-            f"{one.path} translated {len(one.translations)} of {len(references)} sentences"
-        )
+        raise UserError(f"{one.path} translated {len(one.translations)} of {len(references)} sentences")
     numbers = sorted(references)
     metric = sacrebleu.BLEU(tokenize=tokenize, force=True)
     ours, theirs = scoring.apart([one.translations[n] for n in numbers], [references[n] for n in numbers])
@@ -160,7 +159,7 @@ def table(rows: Sequence[Row]) -> str:
     return "\n".join([*lines, "", note, "", f"heads of {rows[-1].name}:", kept.table(whole)])
 
 
-def as_json(rows: Sequence[Row]) -> Dict[str, object]:
+def as_json(rows: Sequence[Row]) -> dict[str, object]:
     """The rows for programs, with the versions they were made with."""
     import fairseq
 

@@ -1,8 +1,9 @@
 """What a sweep consists of: points, as pure data. A point is one pruned model and how to make it."""
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import Any
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.target import parse_target
@@ -50,7 +51,7 @@ class Point:
     """For ``keep`` and ``scratch``: the point whose gated model, or layout, is used."""
     criterion: str = ""
 
-    def to_dict(self) -> Dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self)
 
@@ -67,8 +68,11 @@ def number_name(value: float) -> str:
 
 def target_name(target: str) -> str:
     """``enc-self=10,dec-self=20`` -> ``enc10-dec20``-like text that is fit for a file name."""
-    return re.sub(r"[^a-z0-9]+", "-", target.lower().replace("enc-self=", "e")
-                  .replace("dec-self=", "d").replace("dec-enc=", "x")).strip("-")
+    return re.sub(
+        r"[^a-z0-9]+",
+        "-",
+        target.lower().replace("enc-self=", "e").replace("dec-self=", "d").replace("dec-enc=", "x"),
+    ).strip("-")
 
 
 def in_setting(target: str, setting: str) -> str:
@@ -84,14 +88,14 @@ def make_grid(
     targets: Sequence[str] = (),
     keep: Sequence[str] = (),
     keep_from: str = "",
-    criteria: Sequence[Tuple[str, str]] = (),
+    criteria: Sequence[tuple[str, str]] = (),
     tuned: bool = False,
     scratch: Sequence[str] = (),
     scratch_updates: int = 0,
     seed: int = 1,
     control: bool = True,
     suffix: str = "",
-) -> List[Point]:
+) -> list[Point]:
     """The points of one sweep, every point after those it needs.
 
     ``suffix`` ends the names of all points that are trained, to keep several recipes apart.
@@ -108,8 +112,7 @@ def make_grid(
     if control:
         points.append(Point(f"{setting}-control{end}", setting, "control", **budget))
     l0_points = [
-        Point(f"{setting}-l{number_name(v)}{end}", setting, "l0", l0_lambda=v, **budget)
-        for v in lambdas
+        Point(f"{setting}-l{number_name(v)}{end}", setting, "l0", l0_lambda=v, **budget) for v in lambdas
     ]
     points += l0_points
     for text in targets:
@@ -120,34 +123,52 @@ def make_grid(
     for text in keep:
         source = keep_from or max(l0_points, key=lambda p: p.l0_lambda).name
         points.append(
-            Point(f"{setting}-keep-{target_name(text)}-of-{source}{end if end not in source else ''}",
-                  setting, "keep", source=source, target=in_setting(text, setting),
-                  settle_updates=settle_updates, seed=seed)
+            Point(
+                f"{setting}-keep-{target_name(text)}-of-{source}{end if end not in source else ''}",
+                setting,
+                "keep",
+                source=source,
+                target=in_setting(text, setting),
+                settle_updates=settle_updates,
+                seed=seed,
+            )
         )
     for criterion, text in criteria:
         tuning = dict(settle_updates=updates + settle_updates) if tuned else {}
         points.append(
             Point(
                 f"{setting}-{criterion}-{target_name(text)}{'-tuned' if tuned else ''}{end}",
-                setting, "criterion", criterion=criterion, target=in_setting(text, setting),
-                seed=seed, **tuning,
+                setting,
+                "criterion",
+                criterion=criterion,
+                target=in_setting(text, setting),
+                seed=seed,
+                **tuning,
             )
         )
     for source in scratch:
-        points.append(Point(f"scratch-{source}{end}", setting, "scratch", updates=scratch_updates,
-                            source=source, seed=seed))
+        points.append(
+            Point(
+                f"scratch-{source}{end}",
+                setting,
+                "scratch",
+                updates=scratch_updates,
+                source=source,
+                seed=seed,
+            )
+        )
     return check_points(points)
 
 
-def control_in(method: str, compared: Mapping[str, Any]) -> Optional[str]:
+def control_in(method: str, compared: Mapping[str, Any]) -> str | None:
     """Of the models that a finished point is compared with, the name of its control; None without one.
     A model from scratch has none: it is compared with the pruned models of the same heads."""
     return None if method == "scratch" else next((name for name in compared if name != "baseline"), None)
 
 
-def check_points(points: Sequence[Point]) -> List[Point]:
+def check_points(points: Sequence[Point]) -> list[Point]:
     """The points, if their names differ and their numbers make sense; UserError otherwise."""
-    seen: Dict[str, Point] = {}
+    seen: dict[str, Point] = {}
     for point in points:
         if point.name in seen:
             raise UserError(f"two points of the sweep would be called '{point.name}': give each value once")
@@ -163,7 +184,7 @@ def check_points(points: Sequence[Point]) -> List[Point]:
     return list(points)
 
 
-def select(points: Sequence[Point], names: Sequence[str]) -> List[Point]:
+def select(points: Sequence[Point], names: Sequence[str]) -> list[Point]:
     """The points of these names; UserError for a name that is none of them."""
     known = {p.name for p in points}
     for name in names:
@@ -172,6 +193,6 @@ def select(points: Sequence[Point], names: Sequence[str]) -> List[Point]:
     return [p for p in points if p.name in names]
 
 
-def needs(point: Point) -> Optional[str]:
+def needs(point: Point) -> str | None:
     """Name of the point that must be finished first, if any."""
     return point.source or None

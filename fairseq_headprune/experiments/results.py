@@ -7,20 +7,22 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional
+from typing import Any
 
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.base.steps import read_json
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
+from fairseq_headprune.experiments.points import Point
 from fairseq_headprune.selection import choose
 from fairseq_headprune.translation import scoring
-from fairseq_headprune.experiments.points import Point
-from fairseq_headprune.base.steps import read_json
 from fairseq_headprune.units.layout import HeadLayout
 
 FORMAT = 1
 
 
-def valid_loss(log: str) -> Optional[Dict[str, float]]:
+def valid_loss(log: str) -> dict[str, float] | None:
     """``loss`` and ``nll_loss`` (label-smoothed and plain, bits per token) of the last validation in
     a log of fairseq-train or -validate with --log-format json; None without one."""
     found = None
@@ -33,7 +35,7 @@ def valid_loss(log: str) -> Optional[Dict[str, float]]:
     return found
 
 
-def gate_facts(folder: Path) -> Optional[Dict[str, Any]]:
+def gate_facts(folder: Path) -> dict[str, Any] | None:
     """Counts of gates (acting, open, closed, undecided) per type in a stage's last checkpoint."""
     path = folder / "checkpoint_last.pt"
     if not path.exists():
@@ -54,17 +56,19 @@ def make_result(
     point: Point,
     layout: HeadLayout,
     translated: Mapping[str, Mapping[str, Any]],
-    loss: Optional[Mapping[str, float]],
+    loss: Mapping[str, float] | None,
     model: str,
     seconds: Mapping[str, float],
     budget: Mapping[str, Any],
-    gates: Optional[Mapping[str, Any]],
+    gates: Mapping[str, Any] | None,
     updates: int,
     threads: int,
-) -> Dict[str, Any]:
+) -> dict[str, Any]:
     """The record, from what the steps left behind."""
-    together = {k: [x for t in translated.values() for x in t[k]]
-                for k in ("hypotheses", "references", "source_lengths")}
+    together = {
+        k: [x for t in translated.values() for x in t[k]]
+        for k in ("hypotheses", "references", "source_lengths")
+    }
     scores = {n: scoring.score(t["hypotheses"], t["references"]) for n, t in translated.items()}
     scores["together"] = scoring.score(together["hypotheses"], together["references"])
     state = checkpoints.load_checkpoint(model)
@@ -93,7 +97,7 @@ def make_result(
     }
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
     """Versions of what made the numbers."""
     from importlib.metadata import PackageNotFoundError, version
 

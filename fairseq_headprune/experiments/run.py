@@ -1,22 +1,24 @@
 """Make the points of a sweep: fine-tune, remove, settle, translate, score, one folder each."""
 
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from queue import Queue
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any
 
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
-from fairseq_headprune.selection import choose
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.steps import Steps, read_json, write_json
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.experiments import commands, results
-from fairseq_headprune.translation import scoring
 from fairseq_headprune.experiments.analyse import Analysis, analyse
 from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
-from fairseq_headprune.base.steps import Steps, read_json, write_json
+from fairseq_headprune.selection import choose
+from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 from fairseq_headprune.units.target import parse_target
 
@@ -41,15 +43,15 @@ class Sweep:
     baseline: str
     data: str
     out: Path
-    tests: Tuple[TestSet, ...]
+    tests: tuple[TestSet, ...]
     target_lang: str
     budget: Budget = field(default_factory=Budget)
     beam: int = 5
     generate_tokens: int = 4000
     threads: int = 1
-    results: Optional[Path] = None
-    analysis: Optional[Analysis] = None
-    elsewhere: Tuple[TestSet, ...] = ()
+    results: Path | None = None
+    analysis: Analysis | None = None
+    elsewhere: tuple[TestSet, ...] = ()
     """Sets of another domain: scored apart, not counted among the test sets."""
 
 
@@ -65,7 +67,7 @@ def parse_test(text: str, option: str = "--test") -> TestSet:
     return TestSet(name, subset, references, data)
 
 
-def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("",)) -> List[Dict[str, Any]]:
+def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("",)) -> list[dict[str, Any]]:
     """Make all points, so many at once as there are ``devices`` (GPU numbers, or "" for none).
 
     Returns their results in order. A point that fails does not stop the others; the first error is
@@ -74,10 +76,10 @@ def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("
     free: Queue = Queue()
     for device in devices:
         free.put(device)
-    futures: Dict[str, Any] = {}
+    futures: dict[str, Any] = {}
     check_sweep(sweep, points)
 
-    def work(point: Point) -> Dict[str, Any]:
+    def work(point: Point) -> dict[str, Any]:
         if needs(point) in futures:
             futures[needs(point)].result()  # listed before, so already running or done
         device = free.get()
@@ -104,7 +106,7 @@ def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("
     return done
 
 
-def run_point(sweep: Sweep, point: Point, device: str = "") -> Dict[str, Any]:
+def run_point(sweep: Sweep, point: Point, device: str = "") -> dict[str, Any]:
     """Make one point, or what is missing of it; returns its result (see `results`)."""
     folder = sweep.out / point.name
     try:
@@ -127,7 +129,7 @@ def run_point(sweep: Sweep, point: Point, device: str = "") -> Dict[str, Any]:
     return result
 
 
-def more(sweep: Sweep, point: Point, steps: Steps, result: Dict[str, Any]) -> bool:
+def more(sweep: Sweep, point: Point, steps: Steps, result: dict[str, Any]) -> bool:
     """Add to a result what a later sweep asks for in addition; whether there was anything."""
     model, changed = final_model(sweep, point), False
     for test in sweep.elsewhere:
@@ -148,7 +150,7 @@ def final_model(sweep: Sweep, point: Point) -> str:
     return sweep.baseline if point.method == "baseline" else str(sweep.out / point.name / "model.pt")
 
 
-def make_model(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) -> None:
+def make_model(sweep: Sweep, point: Point, steps: Steps, state: dict[str, Any]) -> None:
     """FOLDER/model.pt and FOLDER/layout.json, by the stages that the point's method has."""
     folder, options = steps.folder, commands.baseline_options(state)
     removed, layout_file = folder / "removed.pt", folder / "layout.json"
@@ -160,14 +162,16 @@ def make_model(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) 
     if point.method == "scratch":
         write_json(read_json(sweep.out / point.source / "layout.json"), layout_file)
         save_dir = folder / "scratch"
-        steps.command("scratch", commands.scratch(
-            point, str(layout_file), options, sweep.data, save_dir, sweep.budget))
+        steps.command(
+            "scratch", commands.scratch(point, str(layout_file), options, sweep.data, save_dir, sweep.budget)
+        )
         remove(steps, "model", save_dir / "checkpoint_last.pt", folder / "model.pt")
         return
     if point.method in ("control", "l0", "l0-target"):
         save_dir = folder / "finetune"
-        steps.command("finetune", commands.finetune(
-            point, sweep.baseline, options, sweep.data, save_dir, sweep.budget))
+        steps.command(
+            "finetune", commands.finetune(point, sweep.baseline, options, sweep.data, save_dir, sweep.budget)
+        )
         remove(steps, "remove", save_dir / "checkpoint_last.pt", removed)
     elif point.method == "keep":
         gated = sweep.out / point.source / "finetune" / "checkpoint_last.pt"
@@ -180,15 +184,20 @@ def make_model(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) 
         write_json(layout.to_dict(), layout_file)
     if point.settle_updates:
         save_dir = folder / "settle"
-        steps.command("settle", commands.settle(
-            point, str(removed), str(layout_file), options, sweep.data, save_dir, sweep.budget))
+        steps.command(
+            "settle",
+            commands.settle(
+                point, str(removed), str(layout_file), options, sweep.data, save_dir, sweep.budget
+            ),
+        )
         remove(steps, "model", save_dir / "checkpoint_last.pt", folder / "model.pt")
     else:
         remove(steps, "model", removed, folder / "model.pt")
 
 
-def remove(steps: Steps, name: str, source: Path, output: Path, target: str = "",
-           layout: Optional[HeadLayout] = None) -> None:
+def remove(
+    steps: Steps, name: str, source: Path, output: Path, target: str = "", layout: HeadLayout | None = None
+) -> None:
     """What ``headprune remove`` does, as a step."""
     what = ["headprune", "remove", str(source), str(output)]
     what += ["--keep", target] if target else []
@@ -204,7 +213,7 @@ def remove(steps: Steps, name: str, source: Path, output: Path, target: str = ""
     steps.finish(name, what, time.monotonic() - start)
 
 
-def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, Any]) -> HeadLayout:
+def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: dict[str, Any]) -> HeadLayout:
     """Heads of the baseline by another criterion; scores are kept for all points in OUT/importance."""
     from fairseq_headprune.selection import importance
 
@@ -214,12 +223,15 @@ def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: Dict[str, 
     return importance.highest(scores, parse_target(point.target), checkpoints.open_layout(state))
 
 
-def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str, List[Any]]:
+def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> dict[str, list[Any]]:
     """``hypotheses`` and ``references`` of one set, detokenised, and ``source_lengths`` in words."""
     output, data = f"generate.{test.name}.out", test.data or sweep.data
     sentences = scoring.sentences_in(data, test.subset)
-    steps.command(f"generate.{test.name}", commands.translate(
-        model, data, test.subset, sweep.beam, sweep.generate_tokens), output)
+    steps.command(
+        f"generate.{test.name}",
+        commands.translate(model, data, test.subset, sweep.beam, sweep.generate_tokens),
+        output,
+    )
     references = scoring.read_lines(test.references) if test.references else None
     text = (steps.folder / output).read_text(encoding="utf-8")
     parsed = scoring.parse_generate(text, str(steps.folder / output), sentences)
@@ -236,7 +248,7 @@ def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> Dict[str
     }
 
 
-def score_model(sweep: Sweep, point: Point, steps: Steps) -> Dict[str, Any]:
+def score_model(sweep: Sweep, point: Point, steps: Steps) -> dict[str, Any]:
     """Translate every test set and put the point's result together."""
     folder, model = steps.folder, final_model(sweep, point)
     translated = {test.name: translate(sweep, steps, model, test) for test in sweep.tests}
@@ -248,7 +260,14 @@ def score_model(sweep: Sweep, point: Point, steps: Steps) -> Dict[str, Any]:
         trained = [folder / "validate.log"]
     layout = HeadLayout.load(folder / "layout.json")
     return results.make_result(
-        point, layout, translated, results.valid_loss(trained[0].read_text(encoding="utf-8")),
-        model, steps.seconds(), asdict(sweep.budget), results.gate_facts(folder / "finetune"),
-        results.updates_spent(point, sweep.out), threads=sweep.threads,
+        point,
+        layout,
+        translated,
+        results.valid_loss(trained[0].read_text(encoding="utf-8")),
+        model,
+        steps.seconds(),
+        asdict(sweep.budget),
+        results.gate_facts(folder / "finetune"),
+        results.updates_spent(point, sweep.out),
+        threads=sweep.threads,
     )

@@ -1,7 +1,7 @@
 """What fairseq-interactive reads and prints, line by line: input with numbers, hypotheses with lines after."""
 
 from collections import deque
-from typing import Any, Dict, List
+from typing import Any
 
 from fairseq.data import LanguagePairDataset
 
@@ -24,7 +24,7 @@ class FollowedByLines(list):
     """Hypotheses of one sentence; whoever goes through a slice of them, as fairseq's programs do to
     print them, prints ``lines`` after the first."""
 
-    def __init__(self, hypotheses: List[Dict[str, Any]], lines: List[str]):
+    def __init__(self, hypotheses: list[dict[str, Any]], lines: list[str]):
         super().__init__(hypotheses)
         self.lines = lines
 

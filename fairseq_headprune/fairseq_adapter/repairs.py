@@ -75,9 +75,9 @@ def allow_fairseq_checkpoints():
     except ImportError:  # numpy 1
         from numpy.core import multiarray
     safe += [multiarray.scalar, multiarray._reconstruct]
-    from fairseq.file_io import PathManager  # noqa: F401  (fairseq must be importable here)
     from fairseq.dataclass import constants
     from fairseq.distributed import utils as distributed_utils
+    from fairseq.file_io import PathManager  # noqa: F401  (fairseq must be importable here)
     from fairseq.models.transformer import transformer_config
 
     safe += [
@@ -164,8 +164,8 @@ def report_bad_checkpoints():
             try:
                 return original(first, *args, **kwargs)
             except Exception as error:
-                from fairseq_headprune.checkpoints.reading import explain_failure
                 from fairseq_headprune.base.errors import UserError
+                from fairseq_headprune.checkpoints.reading import explain_failure
 
                 if not isinstance(error, UserError):
                     explain_failure(files_of(first), error)

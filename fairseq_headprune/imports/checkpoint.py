@@ -1,6 +1,6 @@
 """A `Source` as a checkpoint of fairseq: words in fairseq's order, options under fairseq's names."""
 
-from typing import Any, Dict, List, Tuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ smoothed loss."""
 MAX_POSITIONS = 1024
 
 
-def reorder(array: np.ndarray, order: List[int], fill: float = 0.0) -> np.ndarray:
+def reorder(array: np.ndarray, order: list[int], fill: float = 0.0) -> np.ndarray:
     """Rows ``order`` of ``array``; -1 gives a row of ``fill``."""
     result = np.full((len(order), *array.shape[1:]), fill, np.float32)
     there = np.array(order) >= 0
@@ -24,7 +24,7 @@ def reorder(array: np.ndarray, order: List[int], fill: float = 0.0) -> np.ndarra
     return result
 
 
-def weights(source: Source) -> Dict[str, Tensor]:
+def weights(source: Source) -> dict[str, Tensor]:
     """The state dict. Tied weights are one tensor under several names."""
     o, orders = source.options, [fairseq_order(v.words) for v in source.vocabularies]
     arrays = dict(source.tensors)
@@ -48,7 +48,7 @@ def weights(source: Source) -> Dict[str, Tensor]:
     return model
 
 
-def model_options(source: Source) -> Dict[str, Any]:
+def model_options(source: Source) -> dict[str, Any]:
     """Options of ``pruned_transformer``, flat and named as its flags."""
     o = dict(source.options)
     learned, ssru, scaled = o.pop("learned_positions"), o.pop("ssru"), o.pop("scale_embedding")
@@ -81,7 +81,7 @@ def model_options(source: Source) -> Dict[str, Any]:
     }
 
 
-def build(source: Source, languages: Tuple[str, str]) -> Dict[str, Any]:
+def build(source: Source, languages: tuple[str, str]) -> dict[str, Any]:
     """The whole checkpoint, of plain types and tensors."""
     options = model_options(source)
     return {

@@ -4,8 +4,8 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Callable, Dict, Tuple
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.dump import file_sha256
@@ -38,7 +38,7 @@ def write_whole(out, fill: Callable[[Path], None]) -> None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
-def files(source: Source, languages: Tuple[str, str]) -> Dict[str, str]:
+def files(source: Source, languages: tuple[str, str]) -> dict[str, str]:
     """Name -> text of the small files."""
     texts = {f"dict.{lang}.txt": dictionary(v) for lang, v in zip(languages, source.vocabularies)}
     texts["README.md"] = readme(source, languages)
@@ -62,7 +62,7 @@ def licence(folder: Path) -> str:
     return "the files beside it do not say"
 
 
-def readme(source: Source, languages: Tuple[str, str]) -> str:
+def readme(source: Source, languages: tuple[str, str]) -> str:
     """What the folder is and where it is from."""
     o = source.options
     decoder = (
@@ -88,7 +88,7 @@ def readme(source: Source, languages: Tuple[str, str]) -> str:
     return "\n".join(lines)
 
 
-def write(source: Source, languages: Tuple[str, str], checkpoint, out) -> None:
+def write(source: Source, languages: tuple[str, str], checkpoint, out) -> None:
     """Model, dictionaries, SentencePiece models and README into the new folder ``out``."""
     import torch
 

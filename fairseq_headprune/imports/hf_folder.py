@@ -4,7 +4,6 @@ anything of it."""
 import pickle
 import re
 from pathlib import Path
-from typing import Dict, Optional
 
 import numpy as np
 
@@ -17,7 +16,9 @@ def read(folder) -> Source:
     """The model in a folder."""
     folder = Path(folder)
     if not (folder / "config.json").is_file():
-        raise UserError(f"{folder} has no config.json: of Marian's files, name the model itself (.npz or .bin)")
+        raise UserError(
+            f"{folder} has no config.json: of Marian's files, name the model itself (.npz or .bin)"
+        )
     config = _json(folder / "config.json")
     ours = options.from_hf(config, folder)
     file = next(
@@ -78,14 +79,14 @@ def _start(config, words, folder) -> str:
     return known[word]
 
 
-def _json(path: Path) -> Dict:
+def _json(path: Path) -> dict:
     content = yaml_files.read_json(path, "give the folder as it was published")
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a configuration")
     return content
 
 
-def _weights(path: Path) -> Dict[str, np.ndarray]:
+def _weights(path: Path) -> dict[str, np.ndarray]:
     """Name -> float32 array; nothing in the file is executed."""
     import torch
 
@@ -98,7 +99,7 @@ def _weights(path: Path) -> Dict[str, np.ndarray]:
             state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # safetensors and torch fail in many ways on damaged files
         if isinstance(error, pickle.UnpicklingError) and "Unsupported" in str(error):
-            what: Optional[re.Match] = re.search(r"GLOBAL (\S+)", str(error))
+            what: re.Match | None = re.search(r"GLOBAL (\S+)", str(error))
             raise UserError(
                 f"{path} is refused: it holds {what[1] if what else 'an object'}, which might run code"
             ) from None

@@ -1,14 +1,14 @@
 """A Marian model: weights (``.npz`` or ``.bin``), the vocabularies that the ``.yml`` beside it names."""
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.imports import marian_bin, marian_npz, names, options, vocabulary, yaml_files
 from fairseq_headprune.imports.source import Source, check
 
 
-def read(path, vocabs: Optional[Sequence[str]] = None) -> Source:
+def read(path, vocabs: Sequence[str] | None = None) -> Source:
     """The model in a file; ``vocabs``: its one or two vocabularies where they are not found by themselves."""
     path = Path(path)
     text, arrays = (marian_npz if path.suffix == ".npz" else marian_bin).read(path)
@@ -49,7 +49,7 @@ def read(path, vocabs: Optional[Sequence[str]] = None) -> Source:
     return source
 
 
-def find_vocabularies(path: Path) -> List[Path]:
+def find_vocabularies(path: Path) -> list[Path]:
     """Of the model ``path``, through a ``.yml`` in its folder that names it, else any that names
     vocabularies."""
     found = []
@@ -69,7 +69,7 @@ def find_vocabularies(path: Path) -> List[Path]:
     return min(found, key=lambda entry: entry[0])[1]
 
 
-def _spm(path: Path, pair) -> Tuple[Optional[Path], Optional[Path]]:
+def _spm(path: Path, pair) -> tuple[Path | None, Path | None]:
     """SentencePiece models: the vocabularies themselves, or OPUS-MT's ``source.spm`` and ``target.spm``."""
     beside = [path.parent / f"{side}.spm" for side in ("source", "target")]
     found = [words.spm or (file if file.is_file() else None) for words, file in zip(pair, beside)]

@@ -8,7 +8,6 @@ that follow; all data in order.
 
 import struct
 from pathlib import Path
-from typing import Dict, Tuple
 
 import numpy as np
 
@@ -33,7 +32,7 @@ CONFIGURATION = "special:model.yml"
 MOST_ITEMS = 100_000
 
 
-def read(path) -> Tuple[str, Dict[str, np.ndarray]]:
+def read(path) -> tuple[str, dict[str, np.ndarray]]:
     """``(text of model.yml, name -> float32 array)`` with matrices ``[in, out]`` as in Marian's ``.npz``.
 
     Multipliers for integer arithmetic (``*_QuantMultA``) are no weights and are left out. UserError for files

@@ -2,8 +2,8 @@
 
 import io
 import zipfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Dict, Mapping, Tuple
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.imports.marian_bin import CONFIGURATION
 
 
-def read(path) -> Tuple[str, Dict[str, np.ndarray]]:
+def read(path) -> tuple[str, dict[str, np.ndarray]]:
     """``(text of model.yml, name -> float32 array)``; matrices are ``[in, out]``. UserError for other files;
     nothing in the file is executed."""
     try:

@@ -5,7 +5,7 @@ Embeddings keep the source's order of words here.
 """
 
 import re
-from typing import Dict, List, Mapping, Optional, Tuple
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -45,7 +45,7 @@ _MARIAN_WHOLE = {
 }
 
 
-def from_marian(name: str) -> List[str]:
+def from_marian(name: str) -> list[str]:
     """Our names of Marian's parameter; none when we have no place for it."""
     if name in _MARIAN_WHOLE:
         return _MARIAN_WHOLE[name]
@@ -70,7 +70,7 @@ def marian_shape(name: str, array: np.ndarray) -> np.ndarray:
     return array.reshape(-1)
 
 
-def to_marian(name: str, pre_norm: bool = False) -> Optional[str]:
+def to_marian(name: str, pre_norm: bool = False) -> str | None:
     """Marian's name of our parameter of a layer or norm; None for embeddings, positions and output."""
     suffix = "_pre" if pre_norm else ""
     norms = {"weight": "scale", "bias": "bias"}
@@ -104,7 +104,7 @@ _HF_WHOLE = {
 }
 
 
-def from_hf(name: str) -> List[str]:
+def from_hf(name: str) -> list[str]:
     """Our names of a parameter of ``MarianMTModel``: fairseq's with ``model.`` before them."""
     if name in _HF_WHOLE:
         return _HF_WHOLE[name]
@@ -115,9 +115,9 @@ def from_hf(name: str) -> List[str]:
     return []
 
 
-def rename(tensors: Mapping[str, np.ndarray], table) -> Tuple[Dict[str, np.ndarray], List[str]]:
+def rename(tensors: Mapping[str, np.ndarray], table) -> tuple[dict[str, np.ndarray], list[str]]:
     """``(our name -> array, names without a place)``; a name of its own goes before a shared one."""
-    renamed: Dict[str, np.ndarray] = {}
+    renamed: dict[str, np.ndarray] = {}
     left = []
     for name in sorted(tensors, key=lambda n: -len(table(n))):  # shared names first, overwritten by own ones
         ours = table(name)

@@ -1,6 +1,7 @@
 """How a model is built: Marian's and Hugging Face's options -> ours, and refusals by name. Pure tables."""
 
-from typing import Any, Dict, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.imports.yaml_files import as_list, is_true
@@ -38,7 +39,7 @@ def refuse(path, what: str) -> UserError:
     return UserError(CANNOT.format(path=path, what=what))
 
 
-def from_marian(config: Mapping[str, Any], path) -> Dict[str, Any]:
+def from_marian(config: Mapping[str, Any], path) -> dict[str, Any]:
     """Our options for the model that ``special:model.yml`` describes; UserError for what we cannot build."""
     kind = config.get("type", "")
     if kind != "transformer":
@@ -100,7 +101,7 @@ def _sizes(
     encoder_ffn: int,
     decoder_ffn: int,
     path,
-) -> Dict[str, int]:
+) -> dict[str, int]:
     for heads in (encoder_heads, decoder_heads):
         if width % heads:
             raise refuse(path, f"its width {width} is no multiple of its {heads} heads")
@@ -139,7 +140,7 @@ def _check_ffn_depth(config: Mapping[str, Any], path) -> None:
             raise refuse(path, f"its feed-forward parts have {depth} layers ({name})")
 
 
-def _normalisation(config: Mapping[str, Any], path) -> Dict[str, bool]:
+def _normalisation(config: Mapping[str, Any], path) -> dict[str, bool]:
     """Letters: d dropout (nothing here), a residual sum, n norm (h highway, r root mean square: not ours)."""
     steps = {
         part: str(config.get(f"transformer-{part}", "")).replace("d", "")
@@ -154,7 +155,7 @@ def _normalisation(config: Mapping[str, Any], path) -> Dict[str, bool]:
     return {"normalize_before": False, "layernorm_embedding": steps["postprocess-emb"] == "n"}
 
 
-def _embeddings(config: Mapping[str, Any]) -> Dict[str, bool]:
+def _embeddings(config: Mapping[str, Any]) -> dict[str, bool]:
     whole = is_true(config.get("tied-embeddings-all", False))
     return {
         "share_all_embeddings": whole,
@@ -178,7 +179,7 @@ def _recurrent(config: Mapping[str, Any], path) -> bool:
     return kind == "rnn"
 
 
-def from_hf(config: Mapping[str, Any], path) -> Dict[str, Any]:
+def from_hf(config: Mapping[str, Any], path) -> dict[str, Any]:
     """Our options for the ``config.json`` of a ``MarianMTModel``."""
     names = config.get("architectures") or ["none"]
     if config.get("model_type") != "marian" or "MarianMTModel" not in names:

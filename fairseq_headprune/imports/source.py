@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any
 
 import numpy as np
 
@@ -18,19 +18,19 @@ class Source:
     weights."""
 
     file: Path
-    options: Dict[str, Any]
-    tensors: Dict[str, np.ndarray]
-    vocabularies: Tuple[Vocabulary, Vocabulary]
-    spm: Tuple[Optional[Path], Optional[Path]]
-    languages: Tuple[Optional[str], Optional[str]] = (None, None)
-    notes: List[str] = field(default_factory=list)
+    options: dict[str, Any]
+    tensors: dict[str, np.ndarray]
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    spm: tuple[Path | None, Path | None]
+    languages: tuple[str | None, str | None] = (None, None)
+    notes: list[str] = field(default_factory=list)
 
 
-def expected_shapes(o: Dict[str, Any], words: Tuple[int, int]) -> Dict[str, Tuple[int, ...]]:
+def expected_shapes(o: dict[str, Any], words: tuple[int, int]) -> dict[str, tuple[int, ...]]:
     """Our name -> shape of every tensor that a model with these options and vocabularies of so many
     words has, but for positions."""
     width = o["encoder_embed_dim"]
-    shapes: Dict[str, Tuple[int, ...]] = {
+    shapes: dict[str, tuple[int, ...]] = {
         names.ENCODER_EMBEDDING: (words[0], width),
         names.DECODER_EMBEDDING: (words[1], width),
     }
@@ -64,7 +64,7 @@ def expected_shapes(o: Dict[str, Any], words: Tuple[int, int]) -> Dict[str, Tupl
     return shapes
 
 
-def check(source: Source, left: List[str]) -> None:
+def check(source: Source, left: list[str]) -> None:
     """UserError when the tensors are not exactly those of the model that the options describe."""
     if left:
         raise UserError(f"{source.file} cannot be imported: it has {left[0]}, which has no counterpart here")

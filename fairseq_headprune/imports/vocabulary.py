@@ -8,9 +8,9 @@ frequency TOTAL / r that Zipf's law would.
 
 import math
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import List, Optional, Sequence
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.imports import yaml_files
@@ -30,7 +30,7 @@ class Vocabulary:
     frequencies: Sequence[int]
     origin: str
     path: Path
-    spm: Optional[Path] = None
+    spm: Path | None = None
 
     def first(self, count: int) -> "Vocabulary":
         """The first ``count`` words."""
@@ -98,7 +98,7 @@ def load_spm(path):
         ) from None
 
 
-def _in_order(ids, path: Path) -> List[str]:
+def _in_order(ids, path: Path) -> list[str]:
     """Words by their ids, which must be 0, 1, 2, …"""
     if not isinstance(ids, dict) or not ids:
         raise UserError(f"{path} is not a vocabulary: it has no 'word: id' lines")
@@ -113,7 +113,7 @@ def _in_order(ids, path: Path) -> List[str]:
     return [numbered[i] for i in range(len(ids))]
 
 
-def _by_rank(words: Sequence[str], path: Path, spm: Optional[Path] = None) -> Vocabulary:
+def _by_rank(words: Sequence[str], path: Path, spm: Path | None = None) -> Vocabulary:
     frequencies = [1 if word in SPECIAL else max(1, TOTAL // (rank + 1)) for rank, word in enumerate(words)]
     return _checked(Vocabulary(words, frequencies, "the rank in the vocabulary", path, spm))
 
@@ -125,7 +125,7 @@ def _checked(vocabulary: Vocabulary) -> Vocabulary:
     return vocabulary
 
 
-def fairseq_order(words: Sequence[str]) -> List[int]:
+def fairseq_order(words: Sequence[str]) -> list[int]:
     """For each id of fairseq's dictionary the id in ``words``, or -1 for ``<s>`` and ``<pad>`` where
     missing."""
     place = {word: i for i, word in enumerate(words)}

@@ -5,12 +5,12 @@ scalar stays the text that it is, and the option tables convert what they use.
 """
 
 import json
-from typing import Any, Dict, List
+from typing import Any
 
 from fairseq_headprune.base.errors import UserError
 
 
-def parse(text: str, name: str) -> Dict[str, Any]:
+def parse(text: str, name: str) -> dict[str, Any]:
     """The mapping in ``text``: dictionaries, lists and str. UserError, naming ``name``, when it is no
     mapping."""
     import yaml
@@ -27,7 +27,7 @@ def parse(text: str, name: str) -> Dict[str, Any]:
     return value
 
 
-def read(path) -> Dict[str, Any]:
+def read(path) -> dict[str, Any]:
     """`parse` of a file."""
     return parse(read_text(path), str(path))
 
@@ -57,7 +57,7 @@ def is_true(value: Any) -> bool:
     return str(value).strip().lower() in ("true", "yes", "on", "1")
 
 
-def as_list(value: Any) -> List[str]:
+def as_list(value: Any) -> list[str]:
     """A list option: ``[]``, a list, one value, or nothing."""
     if value in (None, "", "[]", "~", "null"):
         return []

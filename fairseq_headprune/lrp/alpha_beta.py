@@ -10,7 +10,7 @@ and after every layer a factor restores the total, first within each token (head
 then within the sentence. Shares are positive, so relevance is, and absolute values can be left out.
 """
 
-from typing import Iterator, List, Optional, Tuple
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -27,7 +27,7 @@ class AlphaBeta(Rule):
 
     name = "alpha-beta"
 
-    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         # z_ji = W_ji x_i + b_j / n: the bias is inside the positive and negative parts, so z has to be
         # formed for every token (all starts share it)
         n = x.shape[-1]
@@ -74,7 +74,7 @@ class AlphaBeta(Rule):
 
         return self._redistribute(R, h, blocks)
 
-    def add(self, R: Tensor, x: Tensor, u: Tensor) -> Tuple[Tensor, Tensor]:
+    def add(self, R: Tensor, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         z = torch.stack([x, u])
         positive = z.clamp_min(0).sum(0) + E
         negative = z.clamp_max(0).sum(0) - E
@@ -87,7 +87,7 @@ class AlphaBeta(Rule):
         skip, update = raw.mul_((factor * (total / (total + E))).unsqueeze(-1))
         return skip, update
 
-    def add_constant(self, R: Tensor, x: Tensor, constant: Optional[Tensor]) -> Tensor:
+    def add_constant(self, R: Tensor, x: Tensor, constant: Tensor | None) -> Tensor:
         # a constant is no input: what it would get goes with the skip connection
         return R
 
@@ -103,7 +103,7 @@ class AlphaBeta(Rule):
             return _restore_heads(R, [_sum(R_v)])
         return _restore_heads(R, [torch.cat(R_q, dim=2), _sum(R_k), _sum(R_v)])
 
-    def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> Tuple[Tensor, Tensor]:
+    def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> tuple[Tensor, Tensor]:
         total = R_query.sum((1, 3)) + R_memory.sum((1, 3))
         factor = ratio(R.sum((1, 3)), total)[:, None, :, None]
         return R_query * factor, R_memory * factor
@@ -136,7 +136,7 @@ class AlphaBeta(Rule):
         return _restore(R, raw.view(B, T, S, n))
 
 
-def _shares(z: Tensor, scratch: Tensor) -> Tuple[Tensor, Tensor]:
+def _shares(z: Tensor, scratch: Tensor) -> tuple[Tensor, Tensor]:
     """(divisor_j, numerator_ji) of twice share_ji, from contributions z_ji over the last axis.
 
     The numerator is z_ji where that is positive, and else z_ji times a negative number; so it is the
@@ -181,7 +181,7 @@ def _sum(parts) -> Tensor:
     return parts[0]
 
 
-def _key_sums(G: Tensor, q: Tensor, k: Tensor) -> Tuple[Tensor, Tensor]:
+def _key_sums(G: Tensor, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     """Sums over keys j and channels a of the positive and of the negative G_icj q_ia k_ja.
 
     The sign of the product is that of G times that of q k, so the sum over a comes first.
@@ -221,7 +221,7 @@ def _restore(R: Tensor, raw: Tensor) -> Tensor:
     return raw.mul_(factor) if raw.dtype == R.dtype else raw * factor
 
 
-def _restore_heads(R: Tensor, parts: List[Tensor]):
+def _restore_heads(R: Tensor, parts: list[Tensor]):
     """(R_q, R_k, R_v) with one factor per head for all of them together, then one per sentence."""
     had = R.sum(-1).sum(2)  # [B, K, S]
     has = sum(part.sum(-1).sum(2) for part in parts)

@@ -1,7 +1,7 @@
 """Which sentences and which starts are computed together, so that memory stays bounded."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Iterator, List
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ class Chunk:
     sentences: Tensor  # LongTensor: rows of the batch
     source: Tensor  # LongTensor: columns of src_tokens
     steps: Tensor  # LongTensor: columns of prev_output_tokens
-    starts: List[slice]  # generation steps (places in ``steps``) explained together
+    starts: list[slice]  # generation steps (places in ``steps``) explained together
 
 
 def width(network: Network) -> int:
@@ -42,9 +42,7 @@ def size(network: Network, sentences: int, longest: int, starts: int) -> int:
     return sentences * longest * starts * max(width(network), heads * longest)
 
 
-def chunks(
-    network: Network, source_real: Tensor, valid: Tensor, chunk_size: int
-) -> Iterator[Chunk]:
+def chunks(network: Network, source_real: Tensor, valid: Tensor, chunk_size: int) -> Iterator[Chunk]:
     """Cut a batch, given where its tokens are not padding, ``[sentences, columns]`` each.
 
     Sentences of similar length go together. Starts are cut only when one sentence alone exceeds
@@ -56,21 +54,16 @@ def chunks(
         steps = valid[sentences].any(0).nonzero().squeeze(1)
         one_start = size(network, len(group), max(len(source), len(steps)), 1)
         together = max(1, chunk_size // one_start)
-        starts = [
-            slice(first, min(first + together, len(steps)))
-            for first in range(0, len(steps), together)
-        ]
+        starts = [slice(first, min(first + together, len(steps))) for first in range(0, len(steps), together)]
         yield Chunk(sentences, source, steps, starts)
 
 
-def groups(
-    network: Network, source_lengths: Tensor, steps: Tensor, chunk_size: int
-) -> List[List[int]]:
+def groups(network: Network, source_lengths: Tensor, steps: Tensor, chunk_size: int) -> list[list[int]]:
     """Sentences (those with any step) in groups whose largest tensor stays below ``chunk_size``."""
     longest = torch.maximum(source_lengths, steps).tolist()
     steps = steps.tolist()
     order = sorted((i for i, n in enumerate(steps) if n), key=lambda i: (longest[i], steps[i]))
-    found: List[List[int]] = []
+    found: list[list[int]] = []
     for i in order:
         if found:
             # sorted: sentence i is the longest so far

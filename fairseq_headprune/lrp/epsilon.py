@@ -5,8 +5,6 @@ keeps the part of the relevance that is due to it). ReLU and LayerNorm pass rele
 attention weights are constants, which makes attention a sum over values. Nothing is rescaled.
 """
 
-from typing import Optional, Tuple
-
 from torch import Tensor
 
 from fairseq_headprune.lrp.forward import Attention
@@ -22,7 +20,7 @@ class Epsilon(Rule):
 
     stabiliser = 0.01
 
-    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         y = (weight @ x.unsqueeze(-1)).squeeze(-1) if weight.dim() > 2 else x @ weight.T
         if bias is not None:
             y = y + bias
@@ -32,11 +30,11 @@ class Epsilon(Rule):
     def norm(self, R: Tensor, x: Tensor, norm: Norm) -> Tensor:
         return R
 
-    def add(self, R: Tensor, x: Tensor, u: Tensor) -> Tuple[Tensor, Tensor]:
+    def add(self, R: Tensor, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         y = stabilise(x + u, self.stabiliser)
         return R * (x / y).unsqueeze(2), R * (u / y).unsqueeze(2)
 
-    def add_constant(self, R: Tensor, x: Tensor, constant: Optional[Tensor]) -> Tensor:
+    def add_constant(self, R: Tensor, x: Tensor, constant: Tensor | None) -> Tensor:
         if constant is None:
             return R
         return self.add(R, x, constant.expand_as(x))[0]

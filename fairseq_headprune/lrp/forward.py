@@ -4,7 +4,6 @@ No dropout, whatever mode the model is in. Tensors are batch-first: ``[sentences
 """
 
 from dataclasses import dataclass
-from typing import List, Optional
 
 import torch
 from torch import Tensor
@@ -56,7 +55,7 @@ class Heads:
 
     part: HeadsPart
     query_input: Tensor  # [B, queries, C]
-    memory: Optional[Tensor]  # [B, keys, C]; None in self-attention
+    memory: Tensor | None  # [B, keys, C]; None in self-attention
     attention: Attention
     concat: Tensor  # [B, queries, K*d], the input of the output projection
 
@@ -96,10 +95,10 @@ class Stack:
     """What an encoder or decoder computed."""
 
     embedded: Tensor  # token embedding + position [B, T, C]
-    embedding_norm: Optional[Norm]
-    blocks: List[Block]  # lowest first
+    embedding_norm: Norm | None
+    blocks: list[Block]  # lowest first
     top: Tensor  # output of the last block
-    final_norm: Optional[Norm]
+    final_norm: Norm | None
     output: Tensor
 
 
@@ -128,9 +127,7 @@ def trace(network: Network, src_tokens: Tensor, prev_output_tokens: Tensor) -> T
     steps = prev_output_tokens.shape[1]
     future = torch.ones(steps, steps, dtype=torch.bool, device=src_tokens.device).triu(1)
     own_mask = future | prev_output_tokens.eq(network.decoder.padding)[:, None, None, :]
-    decoder = _stack(
-        network.decoder, prev_output_tokens, own_mask, None, encoder.output, padding_mask
-    )
+    decoder = _stack(network.decoder, prev_output_tokens, own_mask, None, encoder.output, padding_mask)
     features = decoder.output
     if network.project_out is not None:
         features = network.project_out(features)
@@ -141,9 +138,9 @@ def _stack(
     stack: StackPart,
     tokens: Tensor,
     own_mask: Tensor,
-    zero: Optional[Tensor],
-    memory: Optional[Tensor] = None,
-    memory_mask: Optional[Tensor] = None,
+    zero: Tensor | None,
+    memory: Tensor | None = None,
+    memory_mask: Tensor | None = None,
 ) -> Stack:
     embedded = stack.embed(tokens)
     x = embedded if stack.embedding_norm is None else stack.embedding_norm(embedded)
@@ -186,7 +183,7 @@ def _recurrent(part: RecurrentPart, x: Tensor) -> Recurrent:
     return Recurrent(part, x, gate * before, added)
 
 
-def _heads(part: HeadsPart, x: Tensor, memory: Optional[Tensor], hidden: Tensor):
+def _heads(part: HeadsPart, x: Tensor, memory: Tensor | None, hidden: Tensor):
     """(Heads, output), or (None, the constant output) when no head is open."""
     count = len(part.heads)
     if not count:

@@ -1,7 +1,7 @@
 """From relevance of steps to relevance of heads: appendix A.3."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Dict, Iterable, Mapping, Optional
 
 import torch
 from torch import Tensor
@@ -32,9 +32,9 @@ class Average:
     """Generation steps averaged over."""
     nonfinite: int = 0
     """Generation steps left out."""
-    sums: Dict[str, Tensor] = field(default_factory=dict)
+    sums: dict[str, Tensor] = field(default_factory=dict)
 
-    def add(self, relevance: Mapping[str, Tensor], valid: Optional[Tensor] = None) -> "Average":
+    def add(self, relevance: Mapping[str, Tensor], valid: Tensor | None = None) -> "Average":
         """Take in ``type -> [steps, sentences, layers, heads]``.
 
         ``valid`` (bool ``[steps, sentences]``) is read from the result itself when it has one;
@@ -58,14 +58,12 @@ class Average:
     def __getitem__(self, key: str) -> Tensor:
         return self.sums[key] / max(1, self.steps)
 
-    def table(self) -> Dict[str, Tensor]:
+    def table(self) -> dict[str, Tensor]:
         """``type -> [layers, heads]``."""
         return {key: self[key] for key in self.sums}
 
 
-def average(
-    results: Iterable[Mapping[str, Tensor]], max_nonfinite: float = 0.01
-) -> Average:
+def average(results: Iterable[Mapping[str, Tensor]], max_nonfinite: float = 0.01) -> Average:
     """Relevance of heads over all generation steps of all sentences (A.3).
 
     Arguments:

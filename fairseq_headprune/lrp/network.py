@@ -3,8 +3,9 @@
 Heads that are removed or closed are absent, see ``projections``. Parameters are cast, never changed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Optional
 
 import torch
 import torch.nn.functional as F
@@ -20,10 +21,10 @@ class Linear:
     """``y = x @ weight.T + bias``."""
 
     weight: Tensor  # [out, in]
-    bias: Optional[Tensor]  # [out]
+    bias: Tensor | None  # [out]
 
     @classmethod
-    def of(cls, module: Optional[nn.Linear], dtype: torch.dtype) -> Optional["Linear"]:
+    def of(cls, module: nn.Linear | None, dtype: torch.dtype) -> Optional["Linear"]:
         return None if module is None else cls.stack([(module.weight, module.bias)], dtype)
 
     @classmethod
@@ -37,9 +38,7 @@ class Linear:
 
     def rows(self, first: int, last: int) -> "Linear":
         """The outputs first..last-1, as views."""
-        return Linear(
-            self.weight[first:last], None if self.bias is None else self.bias[first:last]
-        )
+        return Linear(self.weight[first:last], None if self.bias is None else self.bias[first:last])
 
     def __call__(self, x: Tensor) -> Tensor:
         return F.linear(x, self.weight, self.bias)
@@ -54,7 +53,7 @@ class Norm:
     eps: float
 
     @classmethod
-    def of(cls, module: Optional[nn.LayerNorm], dtype: torch.dtype) -> Optional["Norm"]:
+    def of(cls, module: nn.LayerNorm | None, dtype: torch.dtype) -> Optional["Norm"]:
         if module is None:
             return None
         return cls(module.weight.to(dtype), module.bias.to(dtype), module.eps)
@@ -74,7 +73,7 @@ class HeadsPart:
     head_dim: int
     query: Linear  # [K*d, C]
     key_value: Linear  # [2*K*d, C]
-    together: Optional[Linear]  # in self-attention query, key and value as one map [3*K*d, C]
+    together: Linear | None  # in self-attention query, key and value as one map [3*K*d, C]
     out: Linear  # [C, K*d]
 
     @classmethod
@@ -140,9 +139,9 @@ class StackPart:
 
     embed: Callable[[Tensor], Tensor]
     padding: int
-    embedding_norm: Optional[Norm]
-    blocks: List[BlockPart]
-    final_norm: Optional[Norm]
+    embedding_norm: Norm | None
+    blocks: list[BlockPart]
+    final_norm: Norm | None
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,7 @@ class Network:
 
     encoder: StackPart
     decoder: StackPart
-    project_out: Optional[Linear]  # between the decoder and the output projection, mostly absent
+    project_out: Linear | None  # between the decoder and the output projection, mostly absent
     output: Linear  # [vocabulary, n]
 
     @classmethod
@@ -166,12 +165,12 @@ class Network:
         )
 
     @property
-    def parts(self) -> List[object]:
+    def parts(self) -> list[object]:
         """What is inside the residual blocks, encoder first."""
         return [block.part for block in self.encoder.blocks + self.decoder.blocks]
 
     @property
-    def head_sizes(self) -> Dict[str, Tuple[int, int]]:
+    def head_sizes(self) -> dict[str, tuple[int, int]]:
         """Attention type -> (layers, heads a layer before any was removed)."""
         heads = [part for part in self.parts if isinstance(part, HeadsPart)]
         sizes = dict.fromkeys(ATTENTION_TYPES, (0, 0))  # what an SSRU replaces has no layer
@@ -202,7 +201,7 @@ def _stack(stack: nn.Module, blocks_of, dtype: torch.dtype) -> StackPart:
     )
 
 
-def _encoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
+def _encoder_blocks(layer, number: int, dtype) -> tuple[BlockPart, ...]:
     def block(part, norm):
         return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
 
@@ -212,7 +211,7 @@ def _encoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
     )
 
 
-def _decoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
+def _decoder_blocks(layer, number: int, dtype) -> tuple[BlockPart, ...]:
     def block(part, norm):
         return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
 
@@ -232,6 +231,4 @@ def _decoder_blocks(layer, number: int, dtype) -> Tuple[BlockPart, ...]:
 
 
 def _feed_forward(layer, dtype) -> FeedForwardPart:
-    return FeedForwardPart(
-        Linear.of(layer.fc1, dtype), Linear.of(layer.fc2, dtype), layer.activation_fn
-    )
+    return FeedForwardPart(Linear.of(layer.fc1, dtype), Linear.of(layer.fc2, dtype), layer.activation_fn)

@@ -1,23 +1,23 @@
 """``head_relevance``: the relevance of every head of a model for a batch of sentences."""
 
 import logging
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Dict, Iterator, Mapping, Optional, Union
+from functools import cache
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp.alpha_beta import AlphaBeta
-from fairseq_headprune.lrp.epsilon import Epsilon
 from fairseq_headprune.lrp.chunks import Chunk, chunks
+from fairseq_headprune.lrp.epsilon import Epsilon
 from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network
 from fairseq_headprune.lrp.support import check_model
 from fairseq_headprune.lrp.transformer import WayBack, way_back
 from fairseq_headprune.lrp.z_plus import ZPlus
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 logger = logging.getLogger(__name__)
 
@@ -39,19 +39,19 @@ class Relevance(Mapping):
     model; those removed or closed hold 0, and so do steps beyond a sentence's end.
     """
 
-    heads: Dict[str, Tensor]
+    heads: dict[str, Tensor]
     valid: Tensor
     """bool [steps, sentences]: true where the sentence has that step."""
     start: Tensor
     """LongTensor [sentences, steps]: the token whose logit was explained."""
     nonfinite: Tensor
     """bool [steps, sentences]: valid steps with an infinite or NaN relevance. Left as they are."""
-    source: Optional[Tensor] = None
+    source: Tensor | None = None
     """[steps, sentences, source tokens] relevance at the encoder's input (embedding + position),
     summed over channels; 0 at padding. None unless asked for, as are the next two."""
-    target: Optional[Tensor] = None
+    target: Tensor | None = None
     """[steps, sentences, steps] the same at the decoder's input (``prev_output_tokens``)."""
-    residual: Optional[Tensor] = None
+    residual: Tensor | None = None
     """[steps, sentences]: 1 - (all source and target relevance), 0 if nothing was lost on the way.
     0 at steps that a sentence does not have."""
 
@@ -69,15 +69,15 @@ class Relevance(Mapping):
 def head_relevance(
     model: nn.Module,
     src_tokens: Tensor,
-    src_lengths: Optional[Tensor],
+    src_lengths: Tensor | None,
     prev_output_tokens: Tensor,
     rule: str = "alpha-beta",
-    start: Union[str, Tensor] = "top1",
-    attention: Optional[str] = None,
+    start: str | Tensor = "top1",
+    attention: str | None = None,
     tokens: bool = False,
-    dtype: Optional[torch.dtype] = None,
-    chunk_size: Optional[int] = None,
-    stabiliser: Optional[float] = None,
+    dtype: torch.dtype | None = None,
+    chunk_size: int | None = None,
+    stabiliser: float | None = None,
 ) -> Relevance:
     """How much each head contributes to one logit of every generation step (sections 4 and A).
 
@@ -135,9 +135,7 @@ def head_relevance(
     result = _empty(network, src_tokens, valid, dtype, tokens)
     for chunk in chunks(network, source_real, valid, chunk_size):
         rows = chunk.sentences[:, None]
-        part = trace(
-            network, src_tokens[rows, chunk.source], prev_output_tokens[rows, chunk.steps]
-        )
+        part = trace(network, src_tokens[rows, chunk.source], prev_output_tokens[rows, chunk.steps])
         chosen = part.logits.argmax(-1) if given is None else given[rows, chunk.steps]
         real = valid[rows, chunk.steps]
         for starts in chunk.starts:
@@ -146,7 +144,7 @@ def head_relevance(
     return _finish(result)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _keep_freed_memory() -> None:
     """Once: let the C library keep what every layer frees for the next one.
 
@@ -156,7 +154,7 @@ def _keep_freed_memory() -> None:
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
-def _check_rule(name: str, stabiliser: Optional[float]) -> None:
+def _check_rule(name: str, stabiliser: float | None) -> None:
     if name not in RULES:
         raise UserError(f"unknown relevance rule '{name}': use " + ", ".join(RULES))
     if stabiliser is None:
@@ -167,21 +165,17 @@ def _check_rule(name: str, stabiliser: Optional[float]) -> None:
         raise UserError(f"the stabiliser {stabiliser} must not be negative")
 
 
-def _mode(rule, attention: Optional[str]) -> str:
+def _mode(rule, attention: str | None) -> str:
     if attention is None:
         return rule.attention_modes[0]
     if attention not in ATTENTION_MODES:
-        raise UserError(
-            f"unknown attention mode '{attention}': use " + " or ".join(ATTENTION_MODES)
-        )
+        raise UserError(f"unknown attention mode '{attention}': use " + " or ".join(ATTENTION_MODES))
     if attention not in rule.attention_modes:
-        raise UserError(
-            f"rule {rule.name} takes attention weights as constants: use attention 'values'"
-        )
+        raise UserError(f"rule {rule.name} takes attention weights as constants: use attention 'values'")
     return attention
 
 
-def _given_start(start, prev_output_tokens: Tensor, valid: Tensor, model) -> Optional[Tensor]:
+def _given_start(start, prev_output_tokens: Tensor, valid: Tensor, model) -> Tensor | None:
     if isinstance(start, str):
         if start != "top1":
             raise UserError(f"unknown start '{start}': use 'top1' or a tensor of token numbers")
@@ -238,7 +232,5 @@ def _finish(result: Relevance) -> Relevance:
     result.nonfinite = bad & result.valid
     count = int(result.nonfinite.sum())
     if count:
-        logger.warning(
-            "relevance of %d of %d generation steps is not finite", count, int(result.valid.sum())
-        )
+        logger.warning("relevance of %d of %d generation steps is not finite", count, int(result.valid.sum()))
     return result

@@ -8,7 +8,6 @@ do not depend on the start, so everything computed from them alone is computed o
 """
 
 from abc import ABC, abstractmethod
-from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -21,13 +20,11 @@ class Rule(ABC):
     """Relevance of a layer's inputs from the relevance of its outputs, for each kind of layer."""
 
     name: str
-    attention_modes: Tuple[str, ...] = ("full", "values")
+    attention_modes: tuple[str, ...] = ("full", "values")
     """What can be asked of ``attention``; the first is the default. "full": through queries, keys
     and values; "values": attention weights are constants."""
 
-    def __init__(
-        self, chunk_size: int, block_size: int, share_dtype: torch.dtype = torch.float64
-    ):
+    def __init__(self, chunk_size: int, block_size: int, share_dtype: torch.dtype = torch.float64):
         """Numbers in the largest tensor that a rule may form, and in one that should stay in a cache;
         precision enough for shares that are positive, so that no rounding is amplified."""
         self.chunk_size = chunk_size
@@ -35,7 +32,7 @@ class Rule(ABC):
         self.share_dtype = share_dtype
 
     @abstractmethod
-    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """Through ``y = x @ weight.T + bias``: R at y ``[B, T, S, out]`` -> R at x ``[B, T, S, in]``.
 
         ``weight`` is ``[out, in]`` and ``bias`` ``[out]``, or ``[B, T, out, in]`` and ``[B, T, out]``
@@ -47,23 +44,21 @@ class Rule(ABC):
         """Through ``y = norm(x)``."""
 
     @abstractmethod
-    def add(self, R: Tensor, x: Tensor, u: Tensor) -> Tuple[Tensor, Tensor]:
+    def add(self, R: Tensor, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         """Through ``y = x + u``: R at x and R at u."""
 
     @abstractmethod
-    def add_constant(self, R: Tensor, x: Tensor, constant: Optional[Tensor]) -> Tensor:
+    def add_constant(self, R: Tensor, x: Tensor, constant: Tensor | None) -> Tensor:
         """Through ``y = x + constant``, what an attention block without heads computes."""
 
     @abstractmethod
-    def attention(
-        self, R: Tensor, a: Attention, mode: str
-    ) -> Tuple[Optional[Tensor], Optional[Tensor], Tensor]:
+    def attention(self, R: Tensor, a: Attention, mode: str) -> tuple[Tensor | None, Tensor | None, Tensor]:
         """From R at the context to R at (q, k, v).
 
         All ``[B, K, tokens, S, d]``; None for q and k when ``mode`` is "values".
         """
 
-    def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> Tuple[Tensor, Tensor]:
+    def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> tuple[Tensor, Tensor]:
         """Last step of a decoder-encoder block that got R: what goes to its query and memory."""
         return R_query, R_memory
 

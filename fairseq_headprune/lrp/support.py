@@ -54,9 +54,7 @@ def _stack_options(encoder, decoder):
     yield "--adaptive-softmax-cutoff", getattr(decoder, "adaptive_softmax", None) is not None
     yield "--cross-self-attention", getattr(decoder, "cross_self_attention", False)
     yield "--base-layers", any(type(layer).__name__ == "BaseLayer" for layer in layers)
-    yield "--no-cross-attention", any(
-        getattr(layer, "encoder_attn", layer) is None for layer in layers
-    )
+    yield "--no-cross-attention", any(getattr(layer, "encoder_attn", layer) is None for layer in layers)
     for stack in (encoder, decoder):
         yield "--quant-noise-pq", getattr(stack, "quant_noise", None) is not None
 

@@ -1,7 +1,6 @@
 """The way back: relevance from the chosen logits down through a traced Transformer."""
 
 from dataclasses import dataclass
-from typing import Dict, Optional, Tuple
 
 import torch
 from torch import Tensor
@@ -14,9 +13,9 @@ from fairseq_headprune.lrp.rules import Rule
 class WayBack:
     """What one way back found. ``heads[type]`` is ``[B, S, layers, heads]``."""
 
-    heads: Dict[str, Tensor]
-    source: Optional[Tensor] = None  # [B, S, source tokens], at the encoder's input
-    target: Optional[Tensor] = None  # [B, S, steps], at the decoder's input
+    heads: dict[str, Tensor]
+    source: Tensor | None = None  # [B, S, source tokens], at the encoder's input
+    target: Tensor | None = None  # [B, S, steps], at the decoder's input
 
 
 def way_back(
@@ -69,7 +68,7 @@ def _start(trace: Trace, rule: Rule, tokens: Tensor, starts: slice, valid: Tenso
 
 def _stack_back(
     R: Tensor, stack: Stack, rule: Rule, mode: str, result: WayBack, to_inputs: bool
-) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+) -> tuple[Tensor | None, Tensor | None]:
     """From R at the output of a stack to R at its embeddings and at the memory it attends to."""
     R_memory = None
     if stack.final_norm is not None:
@@ -85,7 +84,7 @@ def _stack_back(
 
 def _block_back(
     R: Tensor, block: Block, rule: Rule, mode: str, result: WayBack, go_on: bool
-) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+) -> tuple[Tensor | None, Tensor | None]:
     """Through one residual block: R at its input and at the memory (None outside dec_enc).
 
     Without ``go_on`` only its heads are wanted.
@@ -134,9 +133,7 @@ def _recurrent_back(R: Tensor, inner: Recurrent, rule: Rule) -> Tensor:
     carried = torch.zeros_like(R[:, :1])
     for t in range(R.shape[1] - 1, 0, -1):
         step = slice(t, t + 1)
-        carried, R_added[:, step] = rule.add(
-            R[:, step] + carried, inner.kept[:, step], inner.added[:, step]
-        )
+        carried, R_added[:, step] = rule.add(R[:, step] + carried, inner.kept[:, step], inner.added[:, step])
     R_added[:, :1] = R[:, :1] + carried  # nothing came before the first step
     return rule.linear(R_added, inner.input, inner.part.value.weight, None)
 
@@ -151,9 +148,7 @@ def _heads_back(R: Tensor, inner: Heads, rule: Rule, result: WayBack) -> Tensor:
     return R
 
 
-def _attention_back(
-    R: Tensor, inner: Heads, rule: Rule, mode: str
-) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+def _attention_back(R: Tensor, inner: Heads, rule: Rule, mode: str) -> tuple[Tensor | None, Tensor | None]:
     """R at the query input (None when nothing goes there) and at the memory."""
     part, x = inner.part, inner.query_input
     R_q, R_k, R_v = rule.attention(R, inner.attention, mode)

@@ -5,8 +5,6 @@ passes relevance on unchanged, and attention takes input times gradient of <R / 
 layer relevance is made positive and rescaled to the total of the sentence.
 """
 
-from typing import Optional, Tuple
-
 from torch import Tensor
 
 from fairseq_headprune.lrp.forward import Attention
@@ -21,7 +19,7 @@ class ZPlus(Rule):
 
     name = "z-plus"
 
-    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
+    def linear(self, R: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         x = x + E
         positive = weight.clamp_min(E)
         total = (positive @ x.unsqueeze(-1)).squeeze(-1) if weight.dim() > 2 else x @ positive.T
@@ -31,12 +29,12 @@ class ZPlus(Rule):
     def norm(self, R: Tensor, x: Tensor, norm: Norm) -> Tensor:
         return R
 
-    def add(self, R: Tensor, x: Tensor, u: Tensor) -> Tuple[Tensor, Tensor]:
+    def add(self, R: Tensor, x: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
         x, u = x + E, u + E
         y = x + u
         return _rescale(R, R * (x / y).unsqueeze(2), R * (u / y).unsqueeze(2))
 
-    def add_constant(self, R: Tensor, x: Tensor, constant: Optional[Tensor]) -> Tensor:
+    def add_constant(self, R: Tensor, x: Tensor, constant: Tensor | None) -> Tensor:
         return R
 
     def attention(self, R: Tensor, a: Attention, mode: str):
@@ -54,13 +52,13 @@ class ZPlus(Rule):
         k = k.mul_(a.k.mT.unsqueeze(3)).permute(0, 1, 4, 3, 2)  # from [B, K, d, S, keys]
         return _rescale(R, q, k, v)
 
-    def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> Tuple[Tensor, Tensor]:
+    def balance(self, R: Tensor, R_query: Tensor, R_memory: Tensor) -> tuple[Tensor, Tensor]:
         total = R_query.sum((1, 3)) + R_memory.sum((1, 3))
         factor = ratio(R.sum((1, 3)), total)[:, None, :, None]
         return R_query * factor, R_memory * factor
 
 
-def _rescale(R: Tensor, *parts: Tensor) -> Tuple[Tensor, ...]:
+def _rescale(R: Tensor, *parts: Tensor) -> tuple[Tensor, ...]:
     """Absolute values with one factor per sentence and start that gives them the total of R.
 
     Overwrites the parts.

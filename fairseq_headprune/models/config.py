@@ -84,8 +84,7 @@ class GatedTransformerConfig(StockTransformerOptions):
     gate_lr_scale: float = field(
         default=30.0,
         metadata={
-            "help": "learning rate of log alpha as a multiple of the model's learning rate "
-            "(default: 30)"
+            "help": "learning rate of log alpha as a multiple of the model's learning rate (default: 30)"
         },
     )
     freeze: str = field(
@@ -118,13 +117,9 @@ class GatedTransformerConfig(StockTransformerOptions):
     )
     position_encoding: str = field(
         default="fairseq",
-        metadata={
-            "help": "sinusoidal positions as in fairseq, marian or hf-marian (default: fairseq)"
-        },
+        metadata={"help": "sinusoidal positions as in fairseq, marian or hf-marian (default: fairseq)"},
     )
-    output_bias: bool = field(
-        default=False, metadata={"help": "the output projection has a bias"}
-    )
+    output_bias: bool = field(default=False, metadata={"help": "the output projection has a bias"})
     no_unk: bool = field(default=False, metadata={"help": "never generate <unk>, as Marian"})
 
 
@@ -135,8 +130,7 @@ class PrunedTransformerConfig(GatedTransformerConfig):
     gate_types: str = field(
         default="none",
         metadata={
-            "help": "attention types whose remaining heads get a gate, to prune further "
-            "(default: none)"
+            "help": "attention types whose remaining heads get a gate, to prune further (default: none)"
         },
     )
 

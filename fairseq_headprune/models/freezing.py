@@ -15,9 +15,7 @@ def parse_freeze(text: str) -> Tuple[str, ...]:
     parts = {part.strip() for part in text.split(",")}
     unknown = sorted(parts - set(PARTS))
     if unknown:
-        raise UserError(
-            f"--freeze does not know '{unknown[0]}': use none or any of " + ", ".join(PARTS)
-        )
+        raise UserError(f"--freeze does not know '{unknown[0]}': use none or any of " + ", ".join(PARTS))
     return tuple(part for part in PARTS if part in parts)
 
 

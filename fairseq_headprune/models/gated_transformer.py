@@ -5,8 +5,6 @@ from typing import Dict, List, Optional, Tuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model, register_model_architecture
 from fairseq.models.transformer import (
@@ -14,14 +12,16 @@ from fairseq.models.transformer import (
     TransformerEncoderBase,
     TransformerModelBase,
 )
-from fairseq_headprune.nn import decoder_step
-from fairseq_headprune.nn.positions import DecoderEmbedding, Positions
+from torch import Tensor, nn
+
 from fairseq_headprune.models import freezing
-from fairseq_headprune.nn.weight_storage import by_columns
 from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
 from fairseq_headprune.models.layers import HeadDecoderLayer, HeadEncoderLayer, wrap_layer
 from fairseq_headprune.models.layout_source import embed_layout, find_layout
 from fairseq_headprune.models.plan import make_plan
+from fairseq_headprune.nn import decoder_step
+from fairseq_headprune.nn.positions import DecoderEmbedding, Positions
+from fairseq_headprune.nn.weight_storage import by_columns
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +78,7 @@ class HeadEncoder(TransformerEncoderBase):
 class HeadDecoder(TransformerDecoderBase):
     """fairseq's decoder with our layers, and a shorter way through them in beam search."""
 
-    def __init__(
-        self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None
-    ):
+    def __init__(self, cfg, dictionary, embed_tokens, no_encoder_attn=False, output_projection=None):
         super().__init__(cfg, dictionary, embed_tokens, no_encoder_attn, output_projection)
         use_positions(self, cfg, cfg.decoder)
         start = cfg.attention_plan.extra["decoder_start"]

@@ -4,6 +4,7 @@ from fairseq.modules.transformer_layer import (
     TransformerDecoderLayerBase,
     TransformerEncoderLayerBase,
 )
+
 from fairseq_headprune.nn.activations import MORE
 from fairseq_headprune.nn.ssru import SSRU
 from fairseq_headprune.nn.weight_storage import store_by_columns

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field, replace
 from typing import Dict, Mapping, Optional, Tuple
 
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.positions import ENCODINGS
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.gates import HeadGates, check_options
 from fairseq_headprune.units.layout import HeadLayout, parse_types
 from fairseq_headprune.units.target import check_target, parse_target

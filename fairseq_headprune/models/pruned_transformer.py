@@ -2,6 +2,7 @@
 
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.models import register_model
+
 from fairseq_headprune.models.config import PrunedTransformerConfig
 from fairseq_headprune.models.gated_transformer import GatedTransformerModel
 

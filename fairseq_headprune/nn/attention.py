@@ -6,15 +6,15 @@ Gate g_k scales the columns of W_O that read head k, which is the same as scalin
 (section 6.1) and costs C^2 instead of T*B*C operations.
 """
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
+from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
-from fairseq.modules import MultiheadAttention
-from fairseq_headprune.units.gates import HeadGates
 from fairseq_headprune.nn.weight_storage import stack_biases, stack_weights, store_by_columns
+from fairseq_headprune.units.gates import HeadGates
 
 
 class HeadAttention(MultiheadAttention):
@@ -33,7 +33,7 @@ class HeadAttention(MultiheadAttention):
         embed_dim: int,
         total_heads: int,
         heads: Sequence[int],
-        gates: Optional[HeadGates] = None,
+        gates: HeadGates | None = None,
         **kwargs,
     ):
         # built with all heads first: the same seed then gives the same weights as a stock model
@@ -44,12 +44,12 @@ class HeadAttention(MultiheadAttention):
         self.gates = gates
         self.register_buffer("packed_weight", None, persistent=False)
         self.register_buffer("packed_bias", None, persistent=False)
-        self.recorder: Optional[List[Tensor]] = None
+        self.recorder: list[Tensor] | None = None
         self.groups = 1  # beams that share one sentence's keys, as seen by the last forward
 
     # -- which heads ----------------------------------------------------------------
 
-    def _keep(self, heads: Tuple[int, ...]) -> None:
+    def _keep(self, heads: tuple[int, ...]) -> None:
         """Drop the parameters of every head that is not among ``heads`` (original numbers).
 
         The only place that changes sizes; everything that depends on them is set here.
@@ -71,7 +71,7 @@ class HeadAttention(MultiheadAttention):
         self.num_heads = len(heads)
         # embed_dim stays the width of the input; only the inner width shrinks
 
-    def open_heads(self) -> Tuple[int, ...]:
+    def open_heads(self) -> tuple[int, ...]:
         """Original numbers of the heads that act in evaluation."""
         if self.gates is None:
             return self.heads
@@ -99,16 +99,16 @@ class HeadAttention(MultiheadAttention):
     def forward(
         self,
         query: Tensor,
-        key: Optional[Tensor],
-        value: Optional[Tensor],
-        key_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        key: Tensor | None,
+        value: Tensor | None,
+        key_padding_mask: Tensor | None = None,
+        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
         need_weights: bool = True,
         static_kv: bool = False,
-        attn_mask: Optional[Tensor] = None,
+        attn_mask: Tensor | None = None,
         before_softmax: bool = False,
         need_head_weights: bool = False,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+    ) -> tuple[Tensor, Tensor | None]:
         assert not before_softmax, "before_softmax is not supported"
         tgt_len, bsz, _ = query.size()
         if self.num_heads == 0:
@@ -120,9 +120,7 @@ class HeadAttention(MultiheadAttention):
             q = self._split(self.q_proj(query))
             k, v = None, None
         if incremental_state is not None:
-            k, v, key_padding_mask = self._cached(
-                incremental_state, key, value, k, v, key_padding_mask
-            )
+            k, v, key_padding_mask = self._cached(incremental_state, key, value, k, v, key_padding_mask)
         elif k is None:
             assert key is not None and value is not None
             k, v = self._project_key_value(key, value)
@@ -145,7 +143,7 @@ class HeadAttention(MultiheadAttention):
         if self.training or self.dropout_module.apply_during_inference:
             dropout = self.dropout_module.p
         mask = _additive_mask(attn_mask, key_padding_mask, q)
-        weights: Optional[Tensor] = None
+        weights: Tensor | None = None
         if wanted:
             scores = torch.matmul(q * self.scaling, k.transpose(-1, -2))
             if mask is not None:
@@ -180,7 +178,7 @@ class HeadAttention(MultiheadAttention):
         """[T, B, H*d] -> [B, H, T, d]."""
         return x.view(x.size(0), x.size(1), self.num_heads, self.head_dim).permute(1, 2, 0, 3)
 
-    def _project_self(self, x: Tensor) -> Tuple[Tensor, Tensor, Tensor]:
+    def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         packed = self.packed_weight
         if packed is not None:
             q, k, v = F.linear(x, packed, self.packed_bias).chunk(3, dim=-1)
@@ -188,7 +186,7 @@ class HeadAttention(MultiheadAttention):
             q, k, v = self.q_proj(x), self.k_proj(x), self.v_proj(x)
         return self._split(q), self._split(k), self._split(v)
 
-    def _project_key_value(self, key: Tensor, value: Tensor) -> Tuple[Tensor, Tensor]:
+    def _project_key_value(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
         packed = self.packed_weight
         if packed is not None and not self.self_attention:
             k, v = F.linear(key, packed, self.packed_bias).chunk(2, dim=-1)
@@ -204,8 +202,8 @@ class HeadAttention(MultiheadAttention):
         return F.linear(x, gated.view(weight.size()).to(weight.dtype), self.out_proj.bias)
 
     def _without_heads(
-        self, query: Tensor, key: Optional[Tensor], need_weights: bool
-    ) -> Tuple[Tensor, Optional[Tensor]]:
+        self, query: Tensor, key: Tensor | None, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
         out = torch.zeros_like(query)
         if self.out_proj.bias is not None:
             out = out + self.out_proj.bias
@@ -216,21 +214,19 @@ class HeadAttention(MultiheadAttention):
         if not need_weights or key is None:
             return out, None
         # callers average over heads: one map of zeros says that nothing was attended to
-        return out, torch.zeros(
-            [1, query.size(1), query.size(0), key.size(0)], device=query.device
-        )
+        return out, torch.zeros([1, query.size(1), query.size(0), key.size(0)], device=query.device)
 
     # -- incremental decoding -------------------------------------------------------
 
     def _cached(
         self,
-        incremental_state: Dict[str, Dict[str, Optional[Tensor]]],
-        key: Optional[Tensor],
-        value: Optional[Tensor],
-        k: Optional[Tensor],
-        v: Optional[Tensor],
-        key_padding_mask: Optional[Tensor],
-    ) -> Tuple[Tensor, Tensor, Optional[Tensor]]:
+        incremental_state: dict[str, dict[str, Tensor | None]],
+        key: Tensor | None,
+        value: Tensor | None,
+        k: Tensor | None,
+        v: Tensor | None,
+        key_padding_mask: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Keys, values [B, H, T, d] and padding mask with everything seen so far."""
         saved = self._get_input_buffer(incremental_state)
         old_k = saved["prev_key"] if "prev_key" in saved else None
@@ -259,7 +255,7 @@ class HeadAttention(MultiheadAttention):
     @torch.jit.export
     def reorder_incremental_state(
         self,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        incremental_state: dict[str, dict[str, Tensor | None]] | None,
         new_order: Tensor,
     ):
         """Follow the beams: rows of the cache are picked in ``new_order``."""
@@ -277,7 +273,7 @@ class HeadAttention(MultiheadAttention):
         return incremental_state
 
 
-def _linear(weight: Tensor, bias: Optional[Tensor]) -> nn.Linear:
+def _linear(weight: Tensor, bias: Tensor | None) -> nn.Linear:
     """A Linear with these values; made empty first, since torch warns of initialising no elements."""
     linear = nn.Linear(1, 1, bias=bias is not None)
     linear.out_features, linear.in_features = weight.shape
@@ -297,11 +293,9 @@ def _ungroup(x: Tensor, groups: int) -> Tensor:
     )
 
 
-def _additive_mask(
-    attn_mask: Optional[Tensor], key_padding_mask: Optional[Tensor], like: Tensor
-) -> Optional[Tensor]:
+def _additive_mask(attn_mask: Tensor | None, key_padding_mask: Tensor | None, like: Tensor) -> Tensor | None:
     """One float mask that broadcasts to [B, H, queries, keys], or None when nothing is masked."""
-    mask: Optional[Tensor] = None
+    mask: Tensor | None = None
     if attn_mask is not None:
         mask = attn_mask.to(like.dtype)[None, None]
     if key_padding_mask is not None and key_padding_mask.dim() > 0:

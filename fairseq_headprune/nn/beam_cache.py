@@ -8,7 +8,7 @@ small matrices, and what moves at each step is the table (a row of numbers per h
 keys of every layer.
 """
 
-from typing import List, Optional, Sequence, Tuple
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -30,12 +30,8 @@ class BeamCache:
         self.beam = beam
         self.steps = 0
         self.room = 0
-        self.keys: List[Tensor] = [
-            like.new_empty(sentences, count, head_dim, 0) for count in heads
-        ]
-        self.values: List[Tensor] = [
-            like.new_empty(sentences, count, 0, head_dim) for count in heads
-        ]
+        self.keys: list[Tensor] = [like.new_empty(sentences, count, head_dim, 0) for count in heads]
+        self.values: list[Tensor] = [like.new_empty(sentences, count, 0, head_dim) for count in heads]
         # 0 where the hypothesis (row) sees the slot, -inf elsewhere
         self.paths = like.new_empty(sentences * beam, 0)
         self._diagonal = like.new_full((beam, beam), float("-inf")).fill_diagonal_(0.0)
@@ -47,7 +43,7 @@ class BeamCache:
         self._own = self._diagonal.repeat(number, 1)
         self._numbers = torch.arange(number, device=self._own.device).unsqueeze(1)
 
-    def begin_step(self, padded: Optional[Tensor] = None) -> None:
+    def begin_step(self, padded: Tensor | None = None) -> None:
         """Make place for one more step. ``padded`` bool [rows]: hypotheses whose token is padding,
         which nothing attends to."""
         if self.steps == self.room:
@@ -59,7 +55,7 @@ class BeamCache:
             new.masked_fill_(padded.unsqueeze(1), float("-inf"))
             self._padded = True
 
-    def append(self, layer: int, keys: Tensor, values: Tensor) -> Tuple[Tensor, Tensor]:
+    def append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Write this step's keys and values ``[B, beam, H, d]`` of a layer.
 
         Returns all there are: keys ``[B, H, d, slots]`` and values ``[B, H, slots, d]``, views.
@@ -71,13 +67,13 @@ class BeamCache:
         all_values[:, :, start:stop].copy_(values.transpose(1, 2))
         return all_keys[..., :stop], all_values[:, :, :stop]
 
-    def mask(self) -> Optional[Tensor]:
+    def mask(self) -> Tensor | None:
         """``[B, 1, beam, slots]`` to add to scores, or None when every slot is seen."""
         if self.beam == 1 and not self._padded:
             return None
         return self.paths[:, : self.steps * self.beam].view(self.sentences, 1, self.beam, -1)
 
-    def reorder(self, order: Tensor) -> Optional[Tensor]:
+    def reorder(self, order: Tensor) -> Tensor | None:
         """Row r goes on as a continuation of row ``order[r]``; fewer rows: sentences are finished.
 
         Beams never leave their sentence. Returns the sentences that remain, ``[B]``, in their

@@ -6,8 +6,9 @@ arithmetic costs as much as the arithmetic. The way through ``HeadDecoder``'s la
 definition of what is computed here, and is what runs wherever ``can_step`` says no.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Callable, Dict, List, NamedTuple, Optional, Tuple, Union
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -27,11 +28,11 @@ class AttentionWeights(NamedTuple):
     """
 
     query_weight: Tensor
-    query_bias: Optional[Tensor]
-    memory_weight: Optional[Tensor]
-    memory_bias: Optional[Tensor]
+    query_bias: Tensor | None
+    memory_weight: Tensor | None
+    memory_bias: Tensor | None
     out_weight: Tensor  # [C, H*d]
-    out_bias: Optional[Tensor]
+    out_bias: Tensor | None
     heads: int
     head_dim: int
 
@@ -39,7 +40,7 @@ class AttentionWeights(NamedTuple):
 class LayerWeights(NamedTuple):
     """What a step needs of one decoder layer."""
 
-    self_attn: Union[AttentionWeights, SSRU]
+    self_attn: AttentionWeights | SSRU
     self_attn_norm: nn.LayerNorm
     encoder_attn: AttentionWeights
     encoder_attn_norm: nn.LayerNorm
@@ -54,12 +55,12 @@ class LayerWeights(NamedTuple):
 class Search:
     """State of one search: weights read once, and everything that was computed so far."""
 
-    layers: List[LayerWeights]
+    layers: list[LayerWeights]
     cache: BeamCache
-    encoder_keys: List[Tensor]  # per layer [B, H, d, S]
-    encoder_values: List[Tensor]  # per layer [B, H, S, d]
-    encoder_mask: Optional[Tensor]  # [B, 1, 1, S], 0 and -inf; None when no source is padded
-    cells: List[Optional[Tensor]]  # per layer [rows, C], what an SSRU carries; None before the first step
+    encoder_keys: list[Tensor]  # per layer [B, H, d, S]
+    encoder_values: list[Tensor]  # per layer [B, H, S, d]
+    encoder_mask: Tensor | None  # [B, 1, 1, S], 0 and -inf; None when no source is padded
+    cells: list[Tensor | None]  # per layer [rows, C], what an SSRU carries; None before the first step
 
     def reorder(self, order: Tensor) -> None:
         """Follow the beams, see BeamCache.reorder."""
@@ -105,7 +106,7 @@ def can_step(decoder: nn.Module) -> bool:
 # -- the start of a search ------------------------------------------------------------
 
 
-def start(decoder: nn.Module, encoder_out: Dict[str, List[Tensor]], rows: int) -> Search:
+def start(decoder: nn.Module, encoder_out: dict[str, list[Tensor]], rows: int) -> Search:
     """Read the weights and project the encoder's output ``[S, B, C]`` to keys and values.
 
     ``rows`` hypotheses in all; when that is a multiple of B they share sentences' keys.
@@ -119,7 +120,7 @@ def start(decoder: nn.Module, encoder_out: Dict[str, List[Tensor]], rows: int) -
         projected = projected.view(length, sentences, 2, weights.heads, weights.head_dim)
         keys.append(projected[:, :, 0].permute(1, 2, 3, 0).contiguous())
         values.append(projected[:, :, 1].permute(1, 2, 0, 3).contiguous())
-    mask: Optional[Tensor] = None
+    mask: Tensor | None = None
     padding = encoder_out["encoder_padding_mask"]
     if len(padding) > 0 and bool(padding[0].any()):
         mask = torch.zeros_like(padding[0], dtype=memory.dtype)
@@ -177,18 +178,16 @@ def _attention_weights(module: HeadAttention) -> AttentionWeights:
 # -- a step ---------------------------------------------------------------------------
 
 
-def advance(
-    decoder: nn.Module, search: Search, prev_output_tokens: Tensor
-) -> Tuple[Tensor, Optional[Tensor]]:
+def advance(decoder: nn.Module, search: Search, prev_output_tokens: Tensor) -> tuple[Tensor, Tensor | None]:
     """Decoder features ``[rows, 1, C]`` for the last of ``prev_output_tokens`` ``[rows, steps]``,
     and the last layer's attention to the source, mean over heads, ``[rows, 1, S]`` (what fairseq's
     hypotheses carry as ``attention``)."""
     tokens = prev_output_tokens[:, -1:]
-    padded: Optional[Tensor] = tokens.eq(decoder.padding_idx).squeeze(1)
+    padded: Tensor | None = tokens.eq(decoder.padding_idx).squeeze(1)
     search.cache.begin_step(padded if bool(padded.any()) else None)
     x = embed(decoder, prev_output_tokens, tokens)
     paths = search.cache.mask()
-    attention: Optional[Tensor] = None
+    attention: Tensor | None = None
     last = len(search.layers) - 1
     for number, layer in enumerate(search.layers):
         before = layer.normalize_before
@@ -236,7 +235,7 @@ def embed(decoder: nn.Module, prev_output_tokens: Tensor, tokens: Tensor) -> Ten
 
 
 def _self_attention(
-    x: Tensor, weights: AttentionWeights, cache: BeamCache, number: int, paths: Optional[Tensor]
+    x: Tensor, weights: AttentionWeights, cache: BeamCache, number: int, paths: Tensor | None
 ) -> Tensor:
     if weights.heads == 0:
         return _without_heads(x, weights)
@@ -249,7 +248,7 @@ def _self_attention(
 
 def _encoder_attention(
     x: Tensor, weights: AttentionWeights, search: Search, number: int
-) -> Tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     cache, keys = search.cache, search.encoder_keys[number]
     if weights.heads == 0:
         return _without_heads(x, weights), x.new_zeros(cache.sentences, 1, cache.beam, keys.size(3))
@@ -259,8 +258,8 @@ def _encoder_attention(
 
 
 def _attend(
-    q: Tensor, keys: Tensor, values: Tensor, mask: Optional[Tensor], weights: AttentionWeights
-) -> Tuple[Tensor, Tensor]:
+    q: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, weights: AttentionWeights
+) -> tuple[Tensor, Tensor]:
     """Attention of ``q`` ``[B, beam, H, d]`` to keys ``[B, H, d, n]`` and values ``[B, H, n, d]``:
     the module's output ``[B*beam, C]`` and its weights ``[B, H, beam, n]``, float32."""
     batch, beam, heads, d = q.shape

@@ -71,6 +71,4 @@ def fused_cross_entropy(features, weight, bias, target, eps, padding):
     nll and the count carry no gradient.
     """
     keep = target.ne(padding)
-    return FusedCrossEntropy.apply(
-        features[keep], weight, bias, target[keep], eps, torch.is_grad_enabled()
-    )
+    return FusedCrossEntropy.apply(features[keep], weight, bias, target[keep], eps, torch.is_grad_enabled())

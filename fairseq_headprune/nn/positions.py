@@ -6,13 +6,12 @@ fairseq counts from padding_idx + 1. With h = channels / 2, channel i turns at 1
 """
 
 import math
-from typing import Any, Optional
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
 from fairseq import utils
+from torch import Tensor, nn
 
 ENCODINGS = ("fairseq", "marian", "hf-marian")
 
@@ -39,9 +38,9 @@ class Positions(nn.Module):
     def forward(
         self,
         input: Tensor,
-        incremental_state: Optional[Any] = None,
-        timestep: Optional[Tensor] = None,
-        positions: Optional[Any] = None,
+        incremental_state: Any | None = None,
+        timestep: Tensor | None = None,
+        positions: Any | None = None,
     ):
         """Tokens ``[batch, time]`` -> ``[batch, time, width]``; the last step's ``[batch, 1, width]``
         in incremental decoding."""

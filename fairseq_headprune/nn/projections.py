@@ -5,7 +5,6 @@ which class an attention module has or how a head is switched off.
 """
 
 from dataclasses import dataclass
-from typing import Dict, List, Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +26,11 @@ class Projections:
     key_weight: Tensor  # [K*d, C_kv]
     value_weight: Tensor  # [K*d, C_kv]
     out_weight: Tensor  # [C, K*d]
-    query_bias: Optional[Tensor]  # [K*d]
-    key_bias: Optional[Tensor]
-    value_bias: Optional[Tensor]
-    out_bias: Optional[Tensor]  # [C]
-    heads: Tuple[int, ...]
+    query_bias: Tensor | None  # [K*d]
+    key_bias: Tensor | None
+    value_bias: Tensor | None
+    out_bias: Tensor | None  # [C]
+    heads: tuple[int, ...]
     total_heads: int
     head_dim: int
 
@@ -41,7 +40,7 @@ class Projections:
         return self.head_dim**-0.5
 
 
-def attention_modules(model: nn.Module) -> Dict[str, List[nn.Module]]:
+def attention_modules(model: nn.Module) -> dict[str, list[nn.Module]]:
     """The attention modules of an encoder-decoder Transformer, per type, lowest layer first; a decoder
     of SSRUs has none of dec_self.
 
@@ -66,14 +65,14 @@ def attention_modules(model: nn.Module) -> Dict[str, List[nn.Module]]:
     return modules
 
 
-def open_heads(module: nn.Module) -> Tuple[int, ...]:
+def open_heads(module: nn.Module) -> tuple[int, ...]:
     """Original numbers of the heads that exist in this module and whose gate, if any, is open."""
     if hasattr(module, "open_heads"):
         return module.open_heads()
     return tuple(range(module.num_heads))
 
 
-def existing_heads(module: nn.Module) -> Tuple[int, ...]:
+def existing_heads(module: nn.Module) -> tuple[int, ...]:
     """Original numbers of the heads that exist in this module, whatever their gates say."""
     return tuple(getattr(module, "heads", range(module.num_heads)))
 

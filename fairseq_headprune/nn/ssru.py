@@ -5,13 +5,10 @@ section 3: with f_t = sigmoid(W_f x_t + b_f), c_t = f_t * c_{t-1} + (1 - f_t) * 
 the output is ReLU(c_t). It has no heads.
 """
 
-from typing import Dict, Optional, Tuple
-
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
 from fairseq.incremental_decoding_utils import with_incremental_state
+from torch import Tensor, nn
 
 
 @with_incremental_state
@@ -34,15 +31,15 @@ class SSRU(nn.Module):
     def forward(
         self,
         query: Tensor,
-        key: Optional[Tensor],
-        value: Optional[Tensor],
-        key_padding_mask: Optional[Tensor] = None,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]] = None,
+        key: Tensor | None,
+        value: Tensor | None,
+        key_padding_mask: Tensor | None = None,
+        incremental_state: dict[str, dict[str, Tensor | None]] | None = None,
         need_weights: bool = True,
         static_kv: bool = False,
-        attn_mask: Optional[Tensor] = None,
-    ) -> Tuple[Tensor, Optional[Tensor]]:
-        cell: Optional[Tensor] = None
+        attn_mask: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        cell: Tensor | None = None
         if incremental_state is not None:
             cell = self._get_input_buffer(incremental_state)["cell"]
         gate, added = self.gate_and_input(query)
@@ -51,12 +48,12 @@ class SSRU(nn.Module):
             self._save(incremental_state, cells[-1])
         return F.relu(cells), None
 
-    def gate_and_input(self, x: Tensor) -> Tuple[Tensor, Tensor]:
+    def gate_and_input(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """f and (1 - f) * W x, of the shape of ``x``."""
         gate = torch.sigmoid(self.forget(x))
         return gate, (1.0 - gate) * self.value(x)
 
-    def step(self, x: Tensor, cell: Optional[Tensor]) -> Tensor:
+    def step(self, x: Tensor, cell: Tensor | None) -> Tensor:
         """c_t for one step ``x`` ``[rows, channels]`` after ``cell`` (None: nothing came before)."""
         gate, added = self.gate_and_input(x)
         return added if cell is None else torch.addcmul(added, gate, cell)
@@ -64,7 +61,7 @@ class SSRU(nn.Module):
     @torch.jit.export
     def reorder_incremental_state(
         self,
-        incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]],
+        incremental_state: dict[str, dict[str, Tensor | None]] | None,
         new_order: Tensor,
     ):
         """Follow the beams."""
@@ -75,28 +72,28 @@ class SSRU(nn.Module):
         return incremental_state
 
     def _get_input_buffer(
-        self, incremental_state: Optional[Dict[str, Dict[str, Optional[Tensor]]]]
-    ) -> Dict[str, Optional[Tensor]]:
+        self, incremental_state: dict[str, dict[str, Tensor | None]] | None
+    ) -> dict[str, Tensor | None]:
         found = self.get_incremental_state(incremental_state, "ssru")
         if found is not None:
             return found
-        empty: Dict[str, Optional[Tensor]] = {"cell": None}
+        empty: dict[str, Tensor | None] = {"cell": None}
         return empty
 
-    def _save(self, incremental_state: Dict[str, Dict[str, Optional[Tensor]]], cell: Tensor):
-        buffer: Dict[str, Optional[Tensor]] = {"cell": cell}
+    def _save(self, incremental_state: dict[str, dict[str, Tensor | None]], cell: Tensor):
+        buffer: dict[str, Tensor | None] = {"cell": cell}
         self._set_input_buffer(incremental_state, buffer)
 
     # fairseq's layer, when scripted, asks for a method of this name
     def _set_input_buffer(
         self,
-        incremental_state: Dict[str, Dict[str, Optional[Tensor]]],
-        buffer: Dict[str, Optional[Tensor]],
+        incremental_state: dict[str, dict[str, Tensor | None]],
+        buffer: dict[str, Tensor | None],
     ):
         return self.set_incremental_state(incremental_state, "ssru", buffer)
 
 
-def scan(gate: Tensor, added: Tensor, cell: Optional[Tensor] = None) -> Tensor:
+def scan(gate: Tensor, added: Tensor, cell: Tensor | None = None) -> Tensor:
     """All c_t = gate_t * c_{t-1} + added_t ``[time, ...]``, from c_{-1} = ``cell`` or 0."""
     cells = []
     for t in range(gate.size(0)):

@@ -6,7 +6,7 @@ faster than several. Both are changes of storage alone: values, shapes and names
 one tensor stays one.
 """
 
-from typing import Optional, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ def stack_weights(linears: Sequence[nn.Module]) -> Tensor:
     return whole
 
 
-def stack_biases(linears: Sequence[nn.Module]) -> Optional[Tensor]:
+def stack_biases(linears: Sequence[nn.Module]) -> Tensor | None:
     """One vector of all their biases, or None when they have none."""
     if linears[0].bias is None:
         return None

@@ -5,7 +5,8 @@ the winner attended to. The winners are therefore decoded a second time, all ste
 their tokens given (forced decoding); hypotheses and scores stay those of fairseq.
 """
 
-from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from fairseq_headprune.recording.maps import record_attention
 CELLS = 1 << 25
 """Attention weights that are held at once while recording: 128 MB in float32."""
 
-Arrays = Dict[str, np.ndarray]
+Arrays = dict[str, np.ndarray]
 
 
 class Pairs(NamedTuple):
@@ -28,7 +29,7 @@ class Pairs(NamedTuple):
     src_lengths: Tensor  # [B]
     prev_output_tokens: Tensor  # [B, T], EOS first, padded on the right
     target: Tensor  # [B, T], EOS last
-    target_lengths: List[int]
+    target_lengths: list[int]
 
 
 def pairs(sources: Sequence[Tensor], targets: Sequence[Tensor], pad: int, eos: int) -> Pairs:
@@ -59,7 +60,7 @@ def groups(
 
 
 @torch.no_grad()
-def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> List[Arrays]:
+def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> list[Arrays]:
     """Per sentence: type -> float16 ``[existing heads, queries, keys]`` without padding, heads
     layer by layer."""
     width, steps = batch.src_tokens.size(1), batch.target.size(1)
@@ -86,9 +87,7 @@ def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> List
     return result
 
 
-def head_relevance(
-    model: nn.Module, batch: Pairs, rule: str, start: str, attention: str
-) -> List[Arrays]:
+def head_relevance(model: nn.Module, batch: Pairs, rule: str, start: str, attention: str) -> list[Arrays]:
     """Per sentence: type -> float32 ``[steps, layers, heads]``, steps of padding left out.
 
     ``start`` is ``"top1"`` or ``"emitted"``, the token that the sentence has at each step.
@@ -126,7 +125,7 @@ class RecordingGenerator:
             raise AttributeError(name)
         return getattr(self.generator, name)
 
-    def generate(self, models, sample: Dict[str, Any], **options) -> List[List[Dict[str, Any]]]:
+    def generate(self, models, sample: dict[str, Any], **options) -> list[list[dict[str, Any]]]:
         """As fairseq's generators; ``sample["id"]`` numbers the sentences."""
         try:
             hypotheses = self.generator.generate(models, sample, **options)
@@ -148,9 +147,7 @@ class RecordingGenerator:
                 sentences.append((id, source, hypotheses[number][0]))
         sources = [source for _, source, _ in sentences]
         targets = [best["tokens"].to(tokens) for _, _, best in sentences]
-        for part in groups(
-            [len(s) for s in sources], [len(t) for t in targets], self.record.heads
-        ):
+        for part in groups([len(s) for s in sources], [len(t) for t in targets], self.record.heads):
             self._record_group(sentences[part], sources[part], targets[part])
 
     def _record_group(self, sentences, sources, targets):

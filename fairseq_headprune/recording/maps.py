@@ -1,14 +1,13 @@
 """Attention weights of every head while a model runs, for stock, gated and pruned models."""
 
 from contextlib import contextmanager
-from typing import Dict, List
 
 from torch import Tensor, nn
 
-from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
+from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.projections import attention_modules
+from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
 
 
 def like_stock(module: nn.Module) -> HeadAttention:
@@ -42,7 +41,7 @@ def record_attention(model: nn.Module):
     Meant for whole sequences (forced decoding). The model computes what it always does.
     """
     modules = attention_modules(model)
-    maps: Dict[str, _Maps] = {t: _Maps(t, len(modules[t])) for t in ATTENTION_TYPES}
+    maps: dict[str, _Maps] = {t: _Maps(t, len(modules[t])) for t in ATTENTION_TYPES}
     owners = [(model.encoder.layers, "self_attn", "enc_self")]
     if modules["dec_self"]:  # an SSRU has no map
         owners += [(model.decoder.layers, "self_attn", "dec_self")]
@@ -73,9 +72,9 @@ class _Maps:
 
     def __init__(self, key: str, layers: int):
         self.key = key
-        self._slots: List[List[Tensor]] = [[] for _ in range(layers)]
+        self._slots: list[list[Tensor]] = [[] for _ in range(layers)]
 
-    def slot(self, layer: int) -> List[Tensor]:
+    def slot(self, layer: int) -> list[Tensor]:
         """The list that the module of this layer appends to."""
         return self._slots[layer]
 

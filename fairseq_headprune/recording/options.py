@@ -1,12 +1,12 @@
 """What ``--task translation_headprune`` is asked to record: its options, checked before any work."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Mapping, Optional, Tuple
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import parse_types
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
+from fairseq_headprune.units.layout import parse_types
 
 STARTS = ("top1", "emitted")
 
@@ -17,9 +17,9 @@ class RecordOptions:
     or nothing."""
 
     rules: Mapping[str, str]
-    table: Optional[str]
-    dump: Optional[str]
-    attention_types: Tuple[str, ...]
+    table: str | None
+    dump: str | None
+    attention_types: tuple[str, ...]
 
     @property
     def active(self) -> bool:
@@ -68,7 +68,7 @@ def check_input(path: str) -> None:
         raise UserError(f"--input {path} is not a file: name a text file, or leave it out to type")
 
 
-def _check_paths(table: Optional[str], dump: Optional[str]) -> None:
+def _check_paths(table: str | None, dump: str | None) -> None:
     # an empty name is what an unset variable of the shell leaves: hardly a wish to record nothing
     for option, path, what in (
         ("--relevance-table", table, "file"),
@@ -77,9 +77,7 @@ def _check_paths(table: Optional[str], dump: Optional[str]) -> None:
         if path is not None and not path.strip():
             raise UserError(f"{option} is empty: name a {what} or leave it out")
     if table and dump and Path(table).resolve() == Path(dump).resolve():
-        raise UserError(
-            f"--relevance-table and --dump-attention are both {table}: name a file for the table"
-        )
+        raise UserError(f"--relevance-table and --dump-attention are both {table}: name a file for the table")
 
 
 def _check_company(cfg) -> None:

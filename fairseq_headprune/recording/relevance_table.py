@@ -2,15 +2,15 @@
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Dict, List, Mapping
 
 import numpy as np
 import torch
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
 from fairseq_headprune.lrp import Average
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
 
 
 class RelevanceTable:
@@ -39,15 +39,15 @@ class RelevanceTable:
         """Generation steps averaged over."""
         return self.average.steps
 
-    def rows(self) -> Dict[str, np.ndarray]:
+    def rows(self) -> dict[str, np.ndarray]:
         """Type -> ``[layers, heads]``, absolute values of a layer adding up to at most 1."""
         return {t: self.average[t].numpy() for t in self.average.table()}
 
-    def magnitudes(self) -> Dict[str, np.ndarray]:
+    def magnitudes(self) -> dict[str, np.ndarray]:
         """The same for absolute values; equal to `rows` for rules without negative relevance."""
         return {t: self._magnitude[t].numpy() for t in self._magnitude.table()}
 
-    def lines(self, name: str) -> List[str]:
+    def lines(self, name: str) -> list[str]:
         """``<name>TABenc-selfTABlayerTABshare of head 0 share of head 1 ...``, a line a layer.
 
         Heads that do not exist show as ``-``.
@@ -80,12 +80,9 @@ class RelevanceTable:
         if not self.average.nonfinite:
             return ""
         every = self.average.nonfinite + self.steps
-        return (
-            f"relevance was not finite at {self.average.nonfinite:,} of {every:,} steps: "
-            "they are left out"
-        )
+        return f"relevance was not finite at {self.average.nonfinite:,} of {every:,} steps: they are left out"
 
-    def to_dict(self, provenance: Mapping) -> Dict:
+    def to_dict(self, provenance: Mapping) -> dict:
         """What is saved as JSON."""
         return {
             "provenance": dict(provenance),

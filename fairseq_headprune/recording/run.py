@@ -6,12 +6,14 @@ import sys
 import tempfile
 import time
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional
+from typing import Any
 
 import numpy as np
 from torch import nn
 
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.dump import (
     DumpWriter,
     estimate_bytes,
@@ -20,20 +22,19 @@ from fairseq_headprune.dump import (
     make_manifest,
     open_dump,
 )
-from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.lrp.support import check_model
 from fairseq_headprune.nn.projections import existing_layout, whole_layout
 from fairseq_headprune.recording.options import RecordOptions
 from fairseq_headprune.recording.relevance_table import RelevanceTable, save_json
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 
-def model_identity(path: str) -> Dict[str, str]:
+def model_identity(path: str) -> dict[str, str]:
     """``file`` and ``sha256`` of a checkpoint."""
     return {"file": str(path), "sha256": file_sha256(path)}
 
 
-def versions() -> Dict[str, str]:
+def versions() -> dict[str, str]:
     """Versions of what computed the numbers."""
     import fairseq
     import torch
@@ -71,8 +72,8 @@ class RunRecord:
     ):
         self.options = options
         self.interrupted = False
-        self.empty: List[int] = []
-        self.overlong: List[int] = []
+        self.empty: list[int] = []
+        self.overlong: list[int] = []
         self._source, self._target = dictionaries
         layout, whole = existing_layout(model), whole_layout(model)
         num_heads = {t: max(map(len, whole[t]), default=0) for t in ATTENTION_TYPES}
@@ -81,10 +82,10 @@ class RunRecord:
         if options.rules:
             check_model(model)
         self.table = RelevanceTable(layout) if options.rules else None
-        self.total: Optional[int] = None
+        self.total: int | None = None
         self._last_message = time.monotonic()
         self._new = 0
-        self._done_sources: Dict[int, int] = {}
+        self._done_sources: dict[int, int] = {}
         self._bytes = 0
         self._saved = False
         self._closed = False
@@ -189,7 +190,7 @@ class RunRecord:
         written = f", {human_size(self._bytes)} in this run" if self.writer else ""
         return f"recorded {self.recorded:,}{total} sentences{written}"
 
-    def relevance_lines(self, id: int, relevance: Mapping[str, np.ndarray]) -> List[str]:
+    def relevance_lines(self, id: int, relevance: Mapping[str, np.ndarray]) -> list[str]:
         """``R-<id>`` lines of one sentence: per type and layer the mean share of each head."""
         one = RelevanceTable(self.table.layout)
         one.add(relevance)
@@ -249,7 +250,7 @@ class RunRecord:
             print(self.table.text(), flush=True)
 
 
-def _fingerprint(words: List[str]) -> int:
+def _fingerprint(words: list[str]) -> int:
     return zlib.crc32(" ".join(words).encode("utf-8"))
 
 
@@ -261,6 +262,5 @@ def _check_writable(path: str) -> None:
         tempfile.TemporaryFile(dir=Path(path).parent).close()
     except OSError:
         raise UserError(
-            f"cannot write --relevance-table {path}: name a file in a folder that exists and can be "
-            "written"
+            f"cannot write --relevance-table {path}: name a file in a folder that exists and can be written"
         ) from None

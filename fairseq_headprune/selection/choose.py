@@ -1,19 +1,20 @@
 """Choosing heads of a checkpoint by their gates: a table of what they say, and a top-K."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Dict, List, Mapping
+from typing import Any
 
 import torch
 
-from fairseq_headprune.checkpoints import reading as checkpoints
-from fairseq_headprune.units import gates
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.nn.gate_report import count
+from fairseq_headprune.units import gates
 from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout, flag
 from fairseq_headprune.units.target import check_target, groups
 
 
-def gate_table(state: Dict[str, Any]) -> Dict[Head, float]:
+def gate_table(state: dict[str, Any]) -> dict[Head, float]:
     """P(open) of every gated head of a checkpoint."""
     layout, options = checkpoints.existing_layout(state), checkpoints.gate_options(state)
     table = {}
@@ -23,17 +24,17 @@ def gate_table(state: Dict[str, Any]) -> Dict[Head, float]:
     return table
 
 
-def gate_counts(state: Dict[str, Any]) -> Dict[str, Any]:
+def gate_counts(state: dict[str, Any]) -> dict[str, Any]:
     """GateCounts per type that has gates."""
     options, acting = checkpoints.gate_options(state), checkpoints.open_layout(state).counts()
-    found: Dict[str, list] = {}
+    found: dict[str, list] = {}
     for (key, _), log_a in checkpoints.log_alphas(state).items():
         found.setdefault(key, []).append(log_a)
     counts = {t: count(torch.cat(found[t]), **options) for t in ATTENTION_TYPES if t in found}
     return {t: replace(c, acting=acting[t]) for t, c in counts.items()}
 
 
-def most_open(state: Dict[str, Any], target: Mapping[str, int]) -> HeadLayout:
+def most_open(state: dict[str, Any], target: Mapping[str, int]) -> HeadLayout:
     """The existing heads less all but the K most open gates of each group of ``target``.
 
     Types that the target does not mention keep the heads that act in evaluation.
@@ -43,7 +44,7 @@ def most_open(state: Dict[str, Any], target: Mapping[str, int]) -> HeadLayout:
         raise UserError("--keep chooses by the gates, and this checkpoint has none: use --layout")
     gated = {t: sum(h.type == t for h in table) for t in ATTENTION_TYPES}
     check_target(target, gated, "--keep")
-    kept: List[Head] = []
+    kept: list[Head] = []
     covered: set = set()
     for name, types in groups(target).items():
         ranked = sorted((h for h in table if h.type in types), key=lambda h: (-table[h], h))
@@ -55,7 +56,7 @@ def most_open(state: Dict[str, Any], target: Mapping[str, int]) -> HeadLayout:
     return HeadLayout.from_heads(kept, existing)
 
 
-def describe(state: Dict[str, Any]) -> str:
+def describe(state: dict[str, Any]) -> str:
     """Text for people: the layout, P(open) per head, and the counts per type."""
     whole = checkpoints.whole_layout(state)
     lines = ["heads that act in evaluation:", checkpoints.open_layout(state).table(whole)]
@@ -72,13 +73,11 @@ def describe(state: Dict[str, Any]) -> str:
     lines += ["", "type      gates  open  closed  undecided  acting"]
     for key, c in gate_counts(state).items():
         total = c.open + c.closed + c.undecided
-        lines.append(
-            f"{flag(key):8}  {total:5}  {c.open:4}  {c.closed:6}  {c.undecided:9}  {c.acting:6}"
-        )
+        lines.append(f"{flag(key):8}  {total:5}  {c.open:4}  {c.closed:6}  {c.undecided:9}  {c.acting:6}")
     return "\n".join(lines)
 
 
-def as_json(state: Dict[str, Any]) -> Dict[str, Any]:
+def as_json(state: dict[str, Any]) -> dict[str, Any]:
     """The same for programs: ``layout``, ``p_open`` by head, ``counts`` by type."""
     return {
         "layout": checkpoints.open_layout(state).to_dict(),

@@ -10,8 +10,9 @@ All scores are of a model as it is, on a few sentences with their references (fo
 - ``random``: a random order.
 """
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,9 +20,9 @@ from torch import Tensor, nn
 
 from fairseq_headprune import lrp
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
 from fairseq_headprune.nn.projections import attention_modules, existing_heads, existing_layout
 from fairseq_headprune.recording.maps import record_attention
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
 from fairseq_headprune.units.target import check_target, groups
 
 CRITERIA = ("gradient", "confidence", *(f"lrp-{rule}" for rule in lrp.RULES), "random")
@@ -29,7 +30,7 @@ SENTENCES = 200
 """Sentences of the validation set that scores are taken from; fewer for relevance, see below."""
 RELEVANCE_SENTENCES = 60
 
-Scores = Dict[Head, float]
+Scores = dict[Head, float]
 Batch = Mapping[str, Tensor]
 """``src_tokens``, ``src_lengths``, ``prev_output_tokens``, ``target``, each [sentences, tokens]."""
 
@@ -44,7 +45,7 @@ def gradient_importance(model: nn.Module, batches: Iterable[Batch]) -> Scores:
     with record_attention(model):
         modules = attention_modules(model)
         for batch in batches:
-            outputs: Dict[Any, Tensor] = {}
+            outputs: dict[Any, Tensor] = {}
             with _catch_head_outputs(modules, outputs), torch.enable_grad():
                 loss, count = _summed_loss(model, batch)
                 tensors = list(outputs.values())
@@ -123,9 +124,7 @@ def confidence(model: nn.Module, batches: Iterable[Batch], eos: int) -> Scores:
 def relevance(model: nn.Module, batches: Iterable[Batch], rule: str) -> Scores:
     """Head relevance by one of the rules of `lrp`, averaged over generation steps."""
     average = lrp.average(
-        lrp.head_relevance(
-            model, b["src_tokens"], b["src_lengths"], b["prev_output_tokens"], rule=rule
-        )
+        lrp.head_relevance(model, b["src_tokens"], b["src_lengths"], b["prev_output_tokens"], rule=rule)
         for b in batches
     )
     # these tables count heads as in the whole model
@@ -154,7 +153,7 @@ def highest(scores: Scores, target: Mapping[str, int], existing: HeadLayout) -> 
     Types that the target does not mention keep all heads. Ties go to the earlier type, layer and number.
     """
     check_target(target, existing.counts(), "the head count")
-    kept: List[Head] = []
+    kept: list[Head] = []
     covered: set = set()
     for name, types in groups(target).items():
         # sorting is stable: equal scores stay in the standard order
@@ -165,7 +164,7 @@ def highest(scores: Scores, target: Mapping[str, int], existing: HeadLayout) -> 
     return HeadLayout.from_heads(kept, existing)
 
 
-def first_batches(task, subset: str, sentences: int, size: int = 20) -> List[Batch]:
+def first_batches(task, subset: str, sentences: int, size: int = 20) -> list[Batch]:
     """The first sentences of a subset, in batches."""
     task.load_dataset(subset)
     dataset = task.dataset(subset)
@@ -199,7 +198,7 @@ def score_heads(criterion: str, checkpoint: str, data: str, seed: int = 1, subse
     return relevance(model, first_batches(task, subset, RELEVANCE_SENTENCES), rule)
 
 
-def to_json(scores: Scores) -> Dict[str, float]:
+def to_json(scores: Scores) -> dict[str, float]:
     """Head as text -> score."""
     return {str(head): value for head, value in scores.items()}
 

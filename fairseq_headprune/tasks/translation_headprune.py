@@ -16,11 +16,11 @@ import numpy as np
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_headprune.checkpoints.reading import plain
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.recording.generator import RecordingGenerator
+from fairseq_headprune.checkpoints.reading import plain
 from fairseq_headprune.fairseq_adapter.interactive_lines import FollowedByLines, NumberedLines
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
+from fairseq_headprune.recording.generator import RecordingGenerator
 from fairseq_headprune.recording.options import STARTS, RecordOptions, check_input
 from fairseq_headprune.recording.run import RunRecord, model_identity, say
 
@@ -139,9 +139,7 @@ class TranslationHeadpruneTask(TranslationTask):
 
         model.prepare_for_inference_ = prepare_for_inference_
 
-    def filter_indices_by_size(
-        self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
-    ):
+    def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
         """As fairseq; sentences that the dump has are left out, and overlong lines of
         fairseq-interactive are skipped and counted instead of ending the program."""
         interactive = isinstance(dataset, NumberedLines)
@@ -185,9 +183,7 @@ class TranslationHeadpruneTask(TranslationTask):
         record = self._open_record()
         if self._interactive:
             record.expect_lines()
-        generator = RecordingGenerator(
-            generator, models[0], record, self.tgt_dict.pad(), self.tgt_dict.eos()
-        )
+        generator = RecordingGenerator(generator, models[0], record, self.tgt_dict.pad(), self.tgt_dict.eos())
         # Neither program says when it is done, but both let go of the generator (often not before
         # the interpreter ends, since frames survive in the tracebacks of caught exceptions).
         weakref.finalize(generator, record.close, show_table=not self._interactive)
@@ -203,8 +199,7 @@ class TranslationHeadpruneTask(TranslationTask):
         hypotheses = super().inference_step(generator, models, sample, prefix_tokens, constraints)
         if interactive and self.record_options.rules:
             return [
-                self._followed(id, candidates)
-                for id, candidates in zip(sample["id"].tolist(), hypotheses)
+                self._followed(id, candidates) for id, candidates in zip(sample["id"].tolist(), hypotheses)
             ]
         return hypotheses
 

@@ -1,9 +1,10 @@
 """From fairseq-generate's output to scores: sacreBLEU, chrF, paired bootstrap, by source length."""
 
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
+from typing import Any
 
 import numpy as np
 from sacrebleu.metrics import BLEU, CHRF
@@ -20,18 +21,20 @@ RESAMPLES = 1000
 class Translations:
     """One test set translated: token text without BPE, in the order of the set."""
 
-    sources: Tuple[str, ...]
-    references: Tuple[str, ...]
-    hypotheses: Tuple[str, ...]
+    sources: tuple[str, ...]
+    references: tuple[str, ...]
+    hypotheses: tuple[str, ...]
 
 
-def parse_generate(text: str, name: str = "fairseq-generate's output", expected: Optional[int] = None) -> Translations:
+def parse_generate(
+    text: str, name: str = "fairseq-generate's output", expected: int | None = None
+) -> Translations:
     """S-, T- and H-lines of fairseq-generate, sorted by sentence.
 
     UserError when sentences are missing, or not as many as ``expected``: a score of the rest would
     be one of another test set.
     """
-    found: Dict[str, Dict[int, str]] = {"S": {}, "T": {}, "H": {}}
+    found: dict[str, dict[int, str]] = {"S": {}, "T": {}, "H": {}}
     for line in text.split("\n"):
         match = re.match(r"([STH])-(\d+)\t", line)
         if match:
@@ -85,7 +88,7 @@ def words(dictionary, tokens, bpe: str, reference: bool = False) -> str:
     return dictionary.string(tokens, bpe, escape_unk=reference)
 
 
-def apart(hypotheses: Sequence[str], references: Sequence[str]) -> Tuple[List[str], List[str]]:
+def apart(hypotheses: Sequence[str], references: Sequence[str]) -> tuple[list[str], list[str]]:
     """Unknown tokens of both sides as two characters that no tokenizer takes apart and that never match:
     a word that the model does not know earns no credit where the reference has one, too."""
     return (
@@ -94,7 +97,7 @@ def apart(hypotheses: Sequence[str], references: Sequence[str]) -> Tuple[List[st
     )
 
 
-def detokenize(lines: Sequence[str], language: str) -> List[str]:
+def detokenize(lines: Sequence[str], language: str) -> list[str]:
     """Moses tokens (escaped, hyphens split as @-@) to plain text."""
     from sacremoses import MosesDetokenizer
 
@@ -102,7 +105,7 @@ def detokenize(lines: Sequence[str], language: str) -> List[str]:
     return [detokenizer.detokenize(line.replace(" @-@ ", "-").split()) for line in lines]
 
 
-def read_lines(path) -> List[str]:
+def read_lines(path) -> list[str]:
     """Lines of a UTF-8 text file; only a line feed ends a line."""
     try:
         text = Path(path).read_text(encoding="utf-8")
@@ -111,7 +114,7 @@ def read_lines(path) -> List[str]:
     return text[:-1].split("\n") if text.endswith("\n") else text.split("\n")
 
 
-def score(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, Any]:
+def score(hypotheses: Sequence[str], references: Sequence[str]) -> dict[str, Any]:
     """sacreBLEU and chrF2 of detokenised text, with signatures."""
     if len(hypotheses) != len(references):
         raise UserError(f"{len(hypotheses)} hypotheses for {len(references)} references: not one set")
@@ -131,7 +134,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str]) -> Dict[str, Any
 
 def by_length(
     hypotheses: Sequence[str], references: Sequence[str], lengths: Sequence[int], edges=LENGTH_EDGES
-) -> List[Dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """Scores by length of the source: one record per class with ``over``, ``up_to`` words and
     ``sentences``; classes without sentences are left out."""
     records = []
@@ -160,15 +163,21 @@ def bleu_of(statistics: np.ndarray) -> float:
     """Corpus BLEU of summed ``sentence_statistics``, smoothed as sacreBLEU's default."""
     total = [int(x) for x in statistics]
     return BLEU.compute_bleu(
-        correct=total[2:6], total=total[6:10], sys_len=total[0], ref_len=total[1],
+        correct=total[2:6],
+        total=total[6:10],
+        sys_len=total[0],
+        ref_len=total[1],
         smooth_method="exp",
     ).score
 
 
 def paired(
-    hypotheses: Sequence[str], others: Sequence[str], references: Sequence[str],
-    resamples: int = RESAMPLES, seed: int = 12345,
-) -> Dict[str, Any]:
+    hypotheses: Sequence[str],
+    others: Sequence[str],
+    references: Sequence[str],
+    resamples: int = RESAMPLES,
+    seed: int = 12345,
+) -> dict[str, Any]:
     """BLEU of a system minus that of another on the same sentences, by paired bootstrap.
 
     ``difference`` with its 95 % interval ``low``..``high`` over resampled sentences, and ``p``, the

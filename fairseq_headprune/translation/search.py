@@ -1,11 +1,9 @@
 """A checkpoint ready for fairseq's own search."""
 
-from typing import Tuple
-
 from fairseq_headprune.checkpoints import reading as checkpoints
 
 
-def open_search(path, data: str, beam: int, longest: Tuple[float, int] = (1.2, 10)):
+def open_search(path, data: str, beam: int, longest: tuple[float, int] = (1.2, 10)):
     """``(model, task, generator)`` of a checkpoint, prepared for inference.
 
     ``longest``: a translation ends after so many times the source's tokens plus so many. UserError as

@@ -8,7 +8,6 @@ dtype; the module that holds one layer's parameters follows.
 
 import math
 from contextlib import contextmanager
-from typing import Optional, Tuple
 
 import torch
 from torch import Tensor, nn
@@ -21,12 +20,10 @@ LIMIT = 4.6
 """Training does not push log alpha beyond +-LIMIT, as Louizos et al. (2018) do: further out the
 gradients vanish and a gate that closed too early could never open again. P(open) there is 0.02."""
 
-Stretch = Tuple[float, float]
+Stretch = tuple[float, float]
 
 
-def sample(
-    log_a: Tensor, u: Tensor, temperature: float = TEMPERATURE, stretch: Stretch = STRETCH
-) -> Tensor:
+def sample(log_a: Tensor, u: Tensor, temperature: float = TEMPERATURE, stretch: Stretch = STRETCH) -> Tensor:
     """Gate values for uniform noise ``u`` in (0, 1), by the reparameterisation trick.
 
     g = clip(sigmoid((log u - log(1 - u) + log_a) / temperature) * (high - low) + low, 0, 1).
@@ -68,7 +65,7 @@ def decided(
     threshold: float = 0.9,
     temperature: float = TEMPERATURE,
     stretch: Stretch = STRETCH,
-) -> Tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Masks (open, closed) of gates with P(g = 1), or P(g = 0), of at least ``threshold``.
 
     Gates in neither are undecided: evaluation rounds them to a value that training rarely saw.
@@ -122,7 +119,7 @@ class HeadGates(nn.Module):
         self.register_buffer("lr_scale", torch.tensor(float(lr_scale)))
         # 0 is footnote 6; pruning to a given number of heads moves it to keep exactly that many
         self.register_buffer("threshold", torch.tensor(0.0))
-        self.fixed_noise: Optional[Tensor] = None
+        self.fixed_noise: Tensor | None = None
 
     @property
     def log_a(self) -> Tensor:
@@ -183,9 +180,7 @@ def fixed_noise(modules, seed: int):
     generator = torch.Generator().manual_seed(seed)
     gates = [m for m in modules if isinstance(m, HeadGates)]
     for gate in gates:
-        gate.fixed_noise = torch.rand(gate.scaled_log_a.shape, generator=generator).clamp(
-            1e-6, 1 - 1e-6
-        )
+        gate.fixed_noise = torch.rand(gate.scaled_log_a.shape, generator=generator).clamp(1e-6, 1 - 1e-6)
     try:
         yield
     finally:

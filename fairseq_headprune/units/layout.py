@@ -5,9 +5,10 @@ Nothing in this module knows about torch or fairseq.
 """
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import NamedTuple, Optional
 
 import numpy as np
 
@@ -38,13 +39,12 @@ def parse_type(text: str) -> str:
     key = text.strip().replace("-", "_")
     if key not in ATTENTION_TYPES:
         raise UserError(
-            f"unknown attention type '{text.strip()}': use "
-            + ", ".join(flag(t) for t in ATTENTION_TYPES)
+            f"unknown attention type '{text.strip()}': use " + ", ".join(flag(t) for t in ATTENTION_TYPES)
         )
     return key
 
 
-def parse_types(text: str) -> Tuple[str, ...]:
+def parse_types(text: str) -> tuple[str, ...]:
     """``enc-self,dec-enc``, ``all`` or ``none`` -> type keys in the standard order."""
     text = (text or "none").strip()
     if text == "none":
@@ -63,7 +63,7 @@ def parse_head(text: str) -> Head:
     return Head(parse_type(parts[0]), int(parts[1]), int(parts[2]))
 
 
-Layers = Tuple[Tuple[int, ...], ...]
+Layers = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,7 @@ class HeadLayout:
             layers = []
             for number, heads in enumerate(getattr(self, key)):
                 if len(set(heads)) != len(heads):
-                    raise UserError(
-                        f"{flag(key)} layer {number} of the head layout names a head twice"
-                    )
+                    raise UserError(f"{flag(key)} layer {number} of the head layout names a head twice")
                 layers.append(tuple(sorted(int(h) for h in heads)))
             object.__setattr__(self, key, tuple(layers))
 
@@ -101,7 +99,7 @@ class HeadLayout:
     @classmethod
     def from_heads(cls, heads: Sequence[Head], like: "HeadLayout") -> "HeadLayout":
         """The given heads, with as many layers as ``like`` has."""
-        layers: Dict[str, List[List[int]]] = {t: [[] for _ in like[t]] for t in ATTENTION_TYPES}
+        layers: dict[str, list[list[int]]] = {t: [[] for _ in like[t]] for t in ATTENTION_TYPES}
         for head in heads:
             layers[head.type][head.layer].append(head.head)
         return cls(**layers)
@@ -121,8 +119,7 @@ class HeadLayout:
         """From the JSON form, already parsed. ``source`` names the file in messages."""
         if not isinstance(data, Mapping) or set(data) != set(ATTENTION_TYPES):
             raise UserError(
-                f"{source} must be a JSON object with exactly the keys "
-                + ", ".join(ATTENTION_TYPES)
+                f"{source} must be a JSON object with exactly the keys " + ", ".join(ATTENTION_TYPES)
             )
         for key in ATTENTION_TYPES:
             good = isinstance(data[key], (list, tuple)) and all(
@@ -131,9 +128,7 @@ class HeadLayout:
                 for layer in data[key]
             )
             if not good:
-                raise UserError(
-                    f"{source}: '{key}' must be a list with one list of head numbers per layer"
-                )
+                raise UserError(f"{source}: '{key}' must be a list with one list of head numbers per layer")
         try:
             return cls(**{t: tuple(tuple(layer) for layer in data[t]) for t in ATTENTION_TYPES})
         except UserError as error:
@@ -183,11 +178,11 @@ class HeadLayout:
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def counts(self) -> Dict[str, int]:
+    def counts(self) -> dict[str, int]:
         """Number of heads per type."""
         return {t: sum(len(layer) for layer in self[t]) for t in ATTENTION_TYPES}
 
-    def masks(self, num_heads: Mapping[str, int]) -> Dict[str, np.ndarray]:
+    def masks(self, num_heads: Mapping[str, int]) -> dict[str, np.ndarray]:
         """``type -> bool [layers, num_heads[type]]``, true where a head exists."""
         result = {}
         for key in ATTENTION_TYPES:
@@ -207,14 +202,13 @@ class HeadLayout:
         for key in ATTENTION_TYPES:
             if len(self[key]) != len(whole[key]):
                 raise UserError(
-                    f"{source} has {len(self[key])} layers of {flag(key)}, "
-                    f"the model has {len(whole[key])}"
+                    f"{source} has {len(self[key])} layers of {flag(key)}, the model has {len(whole[key])}"
                 )
         for head in self:
             if head not in whole:
                 raise UserError(f"{source} names head {head}, which the model does not have")
 
-    def to_dict(self) -> Dict[str, List[List[int]]]:
+    def to_dict(self) -> dict[str, list[list[int]]]:
         """The JSON form."""
         return {t: [list(layer) for layer in self[t]] for t in ATTENTION_TYPES}
 

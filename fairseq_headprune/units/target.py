@@ -6,12 +6,12 @@ so that it settles at the weight under which K heads are worth keeping. Gates th
 undecided then cannot spoil the count: evaluation keeps the K most open ones (``threshold``).
 """
 
-from typing import Dict, Mapping
+from collections.abc import Mapping
 
 from torch import Tensor, tensor
 
-from fairseq_headprune.units import gates
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units import gates
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag, parse_type
 
 RATE = 1e-3
@@ -22,7 +22,7 @@ LIMIT = 1.0
 """m stays within +-LIMIT; no head of a translation model is worth a nat per token."""
 
 
-def parse_target(text: str, option: str = "the number of heads") -> Dict[str, int]:
+def parse_target(text: str, option: str = "the number of heads") -> dict[str, int]:
     """``"20"`` -> {"total": 20}; ``"enc-self=10,dec-self=20"`` -> {"enc_self": 10, "dec_self": 20}.
 
     UserError, by the name of the ``option``, for anything else.
@@ -30,13 +30,12 @@ def parse_target(text: str, option: str = "the number of heads") -> Dict[str, in
     text = text.strip()
     if text.isdecimal():
         return {"total": int(text)}
-    target: Dict[str, int] = {}
+    target: dict[str, int] = {}
     for part in text.split(","):
         name, _, number = part.partition("=")
         if not number.strip().isdecimal():
             raise UserError(
-                f"cannot read {option} '{text}': write a number, "
-                "or one per type like enc-self=10,dec-self=20"
+                f"cannot read {option} '{text}': write a number, or one per type like enc-self=10,dec-self=20"
             )
         try:
             key = parse_type(name)
@@ -57,7 +56,7 @@ def check_target(target: Mapping[str, int], available: Mapping[str, int], option
             raise UserError(f"{option} asks for {wanted} heads {where}, the model has {have} to choose from")
 
 
-def groups(target: Mapping[str, int]) -> Dict[str, tuple]:
+def groups(target: Mapping[str, int]) -> dict[str, tuple]:
     """Name of each constraint -> the attention types it counts."""
     return {k: ATTENTION_TYPES if k == "total" else (k,) for k in target}
 

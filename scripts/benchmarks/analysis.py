@@ -14,12 +14,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import NamedTuple
 
 from benchmarks import synthetic
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.base.timing import conditions
 from fairseq_headprune.dump import estimate_bytes, human_size, open_dump
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import HeadLayout
 
 LIMIT = 1.5
@@ -76,12 +76,10 @@ SIDES = {
 }
 
 
-def measure(side: str, directory: str) -> Dict:
+def measure(side: str, directory: str) -> dict:
     """Run one side in this process: seconds of clock and processor, peak memory in bytes."""
     directory = Path(directory)
-    made = synthetic.Synthetic(
-        directory / "dump", directory / "trees.conllu", directory / "dict.txt"
-    )
+    made = synthetic.Synthetic(directory / "dump", directory / "trees.conllu", directory / "dict.txt")
     wall, cpu = time.perf_counter(), time.process_time()
     SIDES[side](made)
     return {
@@ -91,7 +89,7 @@ def measure(side: str, directory: str) -> Dict:
     }
 
 
-def run(bench: Bench, directory: Optional[str] = None, out: Optional[str] = None) -> str:
+def run(bench: Bench, directory: str | None = None, out: str | None = None) -> str:
     """Make the dump, measure all sides in turn, delete it; the report as text."""
     for name, value in bench._asdict().items():
         if value < 1:
@@ -114,7 +112,7 @@ def run(bench: Bench, directory: Optional[str] = None, out: Optional[str] = None
             )
         print(f"writing {human_size(needed)} to {home}", file=sys.stderr, flush=True)
         synthetic.make(home, bench.sentences, bench.tokens, bench.layers, bench.heads)
-        runs: Dict[str, List[Dict]] = {side: [] for side in SIDES}
+        runs: dict[str, list[dict]] = {side: [] for side in SIDES}
         for number in range(bench.repeats):
             for side in SIDES:
                 runs[side].append(_in_new_process(side, home))
@@ -133,8 +131,10 @@ def run(bench: Bench, directory: Optional[str] = None, out: Optional[str] = None
     return report(result)
 
 
-def _in_new_process(side: str, home: Path) -> Dict:
-    code = "import json, sys; from benchmarks.analysis import measure; print(json.dumps(measure(*sys.argv[1:])))"
+def _in_new_process(side: str, home: Path) -> dict:
+    code = (
+        "import json, sys; from benchmarks.analysis import measure; print(json.dumps(measure(*sys.argv[1:])))"
+    )
     one = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
     done = subprocess.run(
         [sys.executable, "-c", code, side, str(home)],
@@ -151,9 +151,9 @@ def _text(measured) -> str:
     return f"{measured['wall']:.2f} s, processor {measured['cpu']:.2f} s, {human_size(measured['memory'])}"
 
 
-def summary(bench: Bench, runs: Dict[str, List[Dict]]) -> Dict:
+def summary(bench: Bench, runs: dict[str, list[dict]]) -> dict:
     """Medians, spread and the two ratios of every run."""
-    result: Dict = {"sides": {}}
+    result: dict = {"sides": {}}
     for side, measured in runs.items():
         result["sides"][side] = {
             key: {
@@ -176,7 +176,7 @@ def summary(bench: Bench, runs: Dict[str, List[Dict]]) -> Dict:
     return {"program": "analysis", "options": options, "conditions": conditions(), "results": [result]}
 
 
-def report(data: Dict) -> str:
+def report(data: dict) -> str:
     """The numbers as a text table."""
     result, bench = data["results"][0], Bench(*(data["options"][name] for name in Bench._fields))
     lines = [

@@ -1,15 +1,18 @@
 """The same test sentences through fairseq and through CTranslate2: time, size, BLEU."""
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Callable, Dict, List
+from typing import Any
 
 import torch
 
-from fairseq_headprune.checkpoints import reading as checkpoints, export as deploy, removal
 from benchmarks.decoding import generation_options
-from fairseq_headprune.base.timing import in_turns, summary
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.timing import in_turns, summary
+from fairseq_headprune.checkpoints import export as deploy
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 
@@ -28,13 +31,13 @@ def test_sentences(task, subset: str, limit: int):
     return sources, references
 
 
-def batches(sources, size: int) -> List[List[int]]:
+def batches(sources, size: int) -> list[list[int]]:
     """Sentence numbers, alike in length, ``size`` at a time."""
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     return [order[i : i + size] for i in range(0, len(order), size)]
 
 
-def with_fairseq(model, task, sources, size: int, beam: int) -> Callable[[], List[str]]:
+def with_fairseq(model, task, sources, size: int, beam: int) -> Callable[[], list[str]]:
     """A call that translates all sources and returns text without BPE."""
     from fairseq.data import data_utils
     from fairseq.sequence_generator import SequenceGenerator
@@ -91,7 +94,7 @@ def run(
     repeats: int = 3,
     threads: int = 1,
     progress: Callable[[str], None] = lambda text: None,
-) -> List[Dict[str, Any]]:
+) -> list[dict[str, Any]]:
     """One entry: for each side bytes, BLEU and spreads of time."""
     if limit < 1:
         raise UserError("--limit must be at least 1")
@@ -109,17 +112,14 @@ def run(
         for kind in ("float32", "int8"):
             name = f"CTranslate2, {kind}"
             files[name] = str(Path(folder) / kind)
-            deploy.to_ctranslate2(
-                state, data, files[name], None if kind == "float32" else kind, layout
-            )
+            deploy.to_ctranslate2(state, data, files[name], None if kind == "float32" else kind, layout)
             calls[name] = with_ctranslate2(files[name], task, sources, size, beam, threads)
         progress("translating for BLEU")
         found = {name: call() for name, call in calls.items()}
         language = task.cfg.target_lang
         plain = scoring.detokenize(references, language)
         quality = {
-            name: scoring.score(scoring.detokenize(lines, language), plain)
-            for name, lines in found.items()
+            name: scoring.score(scoring.detokenize(lines, language), plain) for name, lines in found.items()
         }
         times = in_turns(calls, repeats, warmup=0, progress=lambda n: progress(f"round {n}"))
         same = {

@@ -1,19 +1,19 @@
 """Beam search with stock, gated and pruned models: same sentences, same forced length."""
 
-from typing import Callable, Dict, List, Sequence, Tuple
+from collections.abc import Callable, Sequence
 
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor, nn
 
 from benchmarks import models
-from fairseq_headprune.base.timing import in_turns, summary
 from benchmarks.models import Size
+from fairseq_headprune.base.timing import in_turns, summary
 
-Hypotheses = List[List[Dict[str, Tensor]]]
+Hypotheses = list[list[dict[str, Tensor]]]
 
 
-def sentences(batch: int, length: int, words: int, seed: int = 3) -> Dict[str, Dict[str, Tensor]]:
+def sentences(batch: int, length: int, words: int, seed: int = 3) -> dict[str, dict[str, Tensor]]:
     """A batch of ``batch`` random sources, ``length`` tokens each, the last one EOS."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(4, words, (batch, length), generator=generator)
@@ -45,7 +45,7 @@ def generation_options(beam: int):
     )
 
 
-def compare(ours: Hypotheses, reference: Hypotheses) -> Dict[str, float]:
+def compare(ours: Hypotheses, reference: Hypotheses) -> dict[str, float]:
     """How alike two searches are: hypotheses with the same tokens, of all and of the best ones,
     and the largest difference between scores of same rank."""
     same = same_best = total = 0
@@ -70,7 +70,7 @@ def compare(ours: Hypotheses, reference: Hypotheses) -> Dict[str, float]:
 
 def sides(
     size: Size, words: int, layouts: Sequence[str], length: int, beam: int, device: str = "cpu"
-) -> Tuple[Dict[str, Callable], Dict[str, Callable]]:
+) -> tuple[dict[str, Callable], dict[str, Callable]]:
     """``(timed, references)``: searches to be timed, and for each of ours the search with a stock
     model of full size that must give the same hypotheses (heads silenced instead of removed)."""
     symbols = models.dictionary(words)
@@ -114,7 +114,7 @@ def run(
     repeats: int = 5,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
-) -> List[Dict[str, object]]:
+) -> list[dict[str, object]]:
     """One entry per batch size: spreads of all sides, of their encoders alone, and the comparison of
     their hypotheses."""
     timed, references = sides(size, words, layouts, target_length, beam, device)

@@ -6,18 +6,19 @@ tested.
 """
 
 import time
-from typing import Callable, Dict, List, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from fairseq_headprune.recording import generator
-from fairseq_headprune import lrp
 from benchmarks import decoding, models, report, training
 from benchmarks.models import Size
+from fairseq_headprune import lrp
+from fairseq_headprune.nn.projections import attention_modules, open_layout
+from fairseq_headprune.recording import generator
 from fairseq_headprune.units.gates import fixed_noise
 from fairseq_headprune.units.layout import ATTENTION_TYPES
-from fairseq_headprune.nn.projections import attention_modules, open_layout
 
 
 class Check(NamedTuple):
@@ -138,9 +139,7 @@ def check_relevance(setting: Setting) -> Check:
     def relevance(device):
         batch = _pairs(setting, device)
         model = removed_model(setting).to(device)
-        found = lrp.head_relevance(
-            model, batch.src_tokens, batch.src_lengths, batch.prev_output_tokens
-        )
+        found = lrp.head_relevance(model, batch.src_tokens, batch.src_lengths, batch.prev_output_tokens)
         return [found[t].double().cpu() for t in ATTENTION_TYPES]
 
     both = zip(relevance(setting.device), relevance("cpu"))
@@ -163,12 +162,12 @@ def check_dumps(setting: Setting) -> Check:
     return Check("dumps", worst, 2e-3, "attention weight")
 
 
-def checks(setting: Setting) -> List[Callable[[], Check]]:
+def checks(setting: Setting) -> list[Callable[[], Check]]:
     """All of them, quick ones first."""
     halves = [torch.bfloat16]
     if setting.device.startswith("cuda"):
         halves.insert(0, torch.float16)
-    found: List[Callable[[], Check]] = []
+    found: list[Callable[[], Check]] = []
     found += [lambda kind=kind: check_training(setting, kind) for kind in halves]
     found += [lambda kind=kind: check_half_search(setting, kind) for kind in halves]
     found += [
@@ -180,7 +179,7 @@ def checks(setting: Setting) -> List[Callable[[], Check]]:
     return found
 
 
-def run(setting: Setting, progress: Callable[[str], None] = lambda text: None) -> List[Dict]:
+def run(setting: Setting, progress: Callable[[str], None] = lambda text: None) -> list[dict]:
     """Results of all checks, in order."""
     results = []
     for check in checks(setting):
@@ -194,7 +193,7 @@ def run(setting: Setting, progress: Callable[[str], None] = lambda text: None) -
 
 def benchmarks(
     setting: Setting, repeats: int, progress: Callable[[str], None] = lambda text: None
-) -> List[Dict]:
+) -> list[dict]:
     """Both benchmarks as lines of the same table: wall time over stock's."""
     layouts = ["48/48/48", "14/31/30", "8/13/15"]
     results = []
@@ -212,7 +211,7 @@ def benchmarks(
     return results
 
 
-def _times(title: str, times: Dict, allowed: float) -> List[Dict]:
+def _times(title: str, times: dict, allowed: float) -> list[dict]:
     lines = []
     for name, found in times.items():
         if name != "stock":
@@ -222,12 +221,12 @@ def _times(title: str, times: Dict, allowed: float) -> List[Dict]:
     return lines
 
 
-def _line(name: str, difference: float, allowed: float, what: str) -> Dict:
+def _line(name: str, difference: float, allowed: float, what: str) -> dict:
     check = Check(name, difference, allowed, what)
     return {**check._asdict(), "good": check.good, "seconds": 0.0}
 
 
-def table(results: List[Dict]) -> str:
+def table(results: list[dict]) -> str:
     """Markdown."""
     rows = [
         [

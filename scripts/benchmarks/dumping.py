@@ -5,8 +5,8 @@ and for the dump the second scoring and the files. Loading and printing, alike o
 """
 
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Callable, Dict, List, Sequence
 
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
@@ -59,15 +59,15 @@ def compare(
     repeats: int,
     every: int = 1,
     progress: Callable[[str], None] = lambda message: None,
-) -> List[Dict]:
+) -> list[dict]:
     """Spreads of both sides' seconds and of plain translation's time over the dump's.
 
     ``arguments``: those of fairseq-generate, --dump-attention left out.
     """
     plain_cfg = configuration(arguments)
-    times: Dict[str, Times] = {"plain": Times([], []), "dump": Times([], [])}
-    sizes: List[int] = []
-    sentences: Dict[str, int] = {}
+    times: dict[str, Times] = {"plain": Times([], []), "dump": Times([], [])}
+    sizes: list[int] = []
+    sentences: dict[str, int] = {}
     for number in range(repeats + 1):  # the first round warms up
         with tempfile.TemporaryDirectory() as folder:
             dump_cfg = configuration([*arguments, "--dump-attention", f"{folder}/dump"])

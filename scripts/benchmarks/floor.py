@@ -2,12 +2,11 @@
 
 import time
 from dataclasses import dataclass
-from typing import Dict, Tuple
 
 import torch
 
-from fairseq_headprune.base.timing import spread
 from benchmarks.models import Size
+from fairseq_headprune.base.timing import spread
 from fairseq_headprune.units.layout import HeadLayout
 
 FLOAT = 4  # bytes
@@ -48,9 +47,7 @@ def search_work(
     """
     C, F, d = size.width, size.ffn, size.width // size.heads
     counts = layout.counts()
-    encoder_heads, self_heads, cross_heads = (
-        counts[t] * d for t in ("enc_self", "dec_self", "dec_enc")
-    )
+    encoder_heads, self_heads, cross_heads = (counts[t] * d for t in ("enc_self", "dec_self", "dec_enc"))
     tokens, rows = batch * source, batch * beam
     encoder_weights = 4 * C * encoder_heads + 2 * C * F * size.layers
     memory_weights = 2 * C * cross_heads
@@ -84,7 +81,7 @@ def product_rate(rows: int, width: int, out: int, repeats: int = 9, pool: int = 
     return 2 * rows * width * out / spread(taken)["median"]
 
 
-def rates(size: Size, batch: int, source: int, beam: int) -> Tuple[float, float]:
+def rates(size: Size, batch: int, source: int, beam: int) -> tuple[float, float]:
     """``product_rate`` of the encoder's and of the decoder's feed-forward product."""
     return (
         product_rate(batch * source, size.width, size.ffn),
@@ -99,7 +96,7 @@ def floor_seconds(work: Work, encoder_rate: float, decoder_rate: float) -> float
 
 def compare_with_floor(
     work: Work, encoder_rate: float, decoder_rate: float, seconds: float
-) -> Dict[str, float]:
+) -> dict[str, float]:
     """One row of the floor table."""
     least = floor_seconds(work, encoder_rate, decoder_rate)
     return {

@@ -1,14 +1,12 @@
 """The floor beside measured searches, from the JSON of bench_decoding.py."""
 
-from typing import Dict, List
-
 import torch
 
 from benchmarks import floor, models, report
 from benchmarks.models import Size
 
 
-def rows(measured: Dict[str, object], size: Size) -> List[Dict[str, object]]:
+def rows(measured: dict[str, object], size: Size) -> list[dict[str, object]]:
     """One entry per batch size and model; the matrix products are timed now."""
     options = measured["options"]
     torch.set_num_threads(options["threads"])
@@ -34,7 +32,7 @@ def rows(measured: Dict[str, object], size: Size) -> List[Dict[str, object]]:
     return found
 
 
-def table(entries: List[Dict[str, object]]) -> str:
+def table(entries: list[dict[str, object]]) -> str:
     """Markdown."""
     header = ["batch", "model", "GFLOP", "GB read", "product GFLOP/s (enc, dec)", "floor ms"]
     header += ["CPU ms", "times floor"]

@@ -2,7 +2,6 @@
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Dict, Tuple
 
 import torch
 from fairseq.data import Dictionary
@@ -12,10 +11,10 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 from fairseq_headprune.models.config import GatedTransformerConfig
 from fairseq_headprune.models.gated_transformer import GatedTransformerModel
 from fairseq_headprune.nn.projections import attention_modules
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ SIZES = {
     "base": Size(512, 2048, 8, 6),  # the paper's
 }
 
-COUNTS: Dict[str, Tuple[int, int, int]] = {
+COUNTS: dict[str, tuple[int, int, int]] = {
     "48/48/48": (48, 48, 48),
     "10/48/48": (10, 48, 48),
     "14/31/30": (14, 31, 30),
@@ -51,22 +50,20 @@ def size_named(name: str) -> Size:
     return SIZES[name]
 
 
-def counts_for(text: str, size: Size) -> Tuple[int, int, int]:
+def counts_for(text: str, size: Size) -> tuple[int, int, int]:
     """``"14/31/30"``, counts of the paper's 48 heads a type, scaled to ``size`` (rounded)."""
     try:
         counts = [int(part) for part in text.split("/")]
     except ValueError:
         counts = []
     if len(counts) != 3 or not all(0 <= n <= 48 for n in counts):
-        raise UserError(
-            f"'{text}' is not a layout: write three head counts out of 48, e.g. 14/31/30"
-        )
+        raise UserError(f"'{text}' is not a layout: write three head counts out of 48, e.g. 14/31/30")
     total = size.heads * size.layers
     encoder, decoder, cross = (round(n * total / 48) for n in counts)
     return encoder, decoder, cross
 
 
-def spread_evenly(counts: Tuple[int, int, int], size: Size) -> HeadLayout:
+def spread_evenly(counts: tuple[int, int, int], size: Size) -> HeadLayout:
     """Layout with so many heads per type, layers differing by one head at most, lower ones more."""
     layers = {}
     for key, count in zip(ATTENTION_TYPES, counts):
@@ -83,9 +80,9 @@ def dictionary(words: int) -> Dictionary:
     return symbols
 
 
-def options(size: Size, dropout: float = 0.0) -> Dict[str, object]:
+def options(size: Size, dropout: float = 0.0) -> dict[str, object]:
     """Flags, flat, that both classes take; embeddings tied, as in the paper's models."""
-    result: Dict[str, object] = {"share_all_embeddings": True, "dropout": dropout}
+    result: dict[str, object] = {"share_all_embeddings": True, "dropout": dropout}
     for stack in ("encoder", "decoder"):
         result[f"{stack}_embed_dim"] = size.width
         result[f"{stack}_ffn_embed_dim"] = size.ffn
@@ -96,9 +93,7 @@ def options(size: Size, dropout: float = 0.0) -> Dict[str, object]:
 
 def task_of(symbols: Dictionary) -> Namespace:
     """What the builders read of a task."""
-    return Namespace(
-        source_dictionary=symbols, target_dictionary=symbols, src_dict=symbols, tgt_dict=symbols
-    )
+    return Namespace(source_dictionary=symbols, target_dictionary=symbols, src_dict=symbols, tgt_dict=symbols)
 
 
 def stock(size: Size, symbols: Dictionary, seed: int = 1, dropout: float = 0.0) -> nn.Module:
@@ -129,7 +124,7 @@ def ours(
     return GatedTransformerModel.build_model(root.model, task_of(symbols))
 
 
-def decisive_weights(model: nn.Module, seed: int = 1) -> Dict[str, Tensor]:
+def decisive_weights(model: nn.Module, seed: int = 1) -> dict[str, Tensor]:
     """Random weights large enough that no two hypotheses score alike, for comparing searches."""
     generator = torch.Generator().manual_seed(seed)
     state = {}

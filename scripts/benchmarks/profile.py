@@ -1,14 +1,21 @@
 """Where a search spends its time: shares of torch's operators, grouped by what they are for."""
 
-from typing import Callable, Dict, Iterable, Tuple
+from collections.abc import Callable, Iterable
 
 import torch
 
-GROUPS: Dict[str, Tuple[str, ...]] = {
+GROUPS: dict[str, tuple[str, ...]] = {
     "products with weights": ("addmm", "mm", "linear"),
     "products of attention": ("bmm", "baddbmm", "matmul", "_scaled_dot_product_flash_attention_for_cpu"),
     "copies of caches and tensors": ("index_select", "cat", "copy_", "clone", "contiguous", "_to_copy"),
-    "norms, softmax, activation": ("native_layer_norm", "_softmax", "clamp_min", "clamp_min_", "relu", "relu_"),
+    "norms, softmax, activation": (
+        "native_layer_norm",
+        "_softmax",
+        "clamp_min",
+        "clamp_min_",
+        "relu",
+        "relu_",
+    ),
     "vocabulary: log-softmax, best": ("_log_softmax", "topk", "sort", "ne", "masked_fill_"),
     "between operators": ("EnsembleModel: forward_decoder", "EnsembleModel: forward_encoder"),
 }
@@ -24,16 +31,16 @@ def group_of(name: str) -> str:
     return "small operators"
 
 
-def shares(times: Iterable[Tuple[str, float]]) -> Dict[str, float]:
+def shares(times: Iterable[tuple[str, float]]) -> dict[str, float]:
     """``(operator, own time)`` pairs -> group -> share of the whole, largest first."""
-    sums: Dict[str, float] = {}
+    sums: dict[str, float] = {}
     for name, own in times:
         sums[group_of(name)] = sums.get(group_of(name), 0.0) + own
     whole = sum(sums.values()) or 1.0
     return {g: t / whole for g, t in sorted(sums.items(), key=lambda item: -item[1])}
 
 
-def profile(call: Callable[[], object], rounds: int = 2) -> Dict[str, float]:
+def profile(call: Callable[[], object], rounds: int = 2) -> dict[str, float]:
     """Shares of the operators' own times over some rounds of ``call``, after one not counted."""
     call()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as taken:

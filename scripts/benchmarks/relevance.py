@@ -2,7 +2,7 @@
 batches beside forward and backward of the same batch."""
 
 from argparse import Namespace
-from typing import Callable, Dict, List, Optional, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from fairseq.data import Dictionary
@@ -19,7 +19,7 @@ LIMITS = {"alpha-beta": 0.18, "z-plus": 0.06, "epsilon": 0.06}
 """CPU seconds that each rule may take for that sentence on one core: 1/100 and 1/300 of theirs."""
 
 
-def dtype_name(dtype: Optional[torch.dtype]) -> str:
+def dtype_name(dtype: torch.dtype | None) -> str:
     return "default" if dtype is None else str(dtype).split(".")[-1]
 
 
@@ -29,9 +29,7 @@ def reference_model(seed: int = 1) -> torch.nn.Module:
     symbols = Dictionary()
     for number in range(1000 - len(symbols)):
         symbols.add_symbol(f"w{number}")
-    args = Namespace(
-        encoder_normalize_before=True, decoder_normalize_before=True, dropout=0.0
-    )
+    args = Namespace(encoder_normalize_before=True, decoder_normalize_before=True, dropout=0.0)
     for stack in ("encoder", "decoder"):
         for name, value in (
             ("embed_dim", 128),
@@ -51,7 +49,7 @@ def reference_model(seed: int = 1) -> torch.nn.Module:
     return model
 
 
-def reference_sentence(seed: int = 1) -> Dict[str, torch.Tensor]:
+def reference_sentence(seed: int = 1) -> dict[str, torch.Tensor]:
     """One pair of 16 and 16 tokens, end of sentence included."""
     generator = torch.Generator().manual_seed(seed)
     tokens = torch.randint(4, 1000, (2, 1, 16), generator=generator)
@@ -65,7 +63,7 @@ def reference_sentence(seed: int = 1) -> Dict[str, torch.Tensor]:
     }
 
 
-def time_sentence(repeats: int, rules: Sequence[str], dtypes: Sequence[Optional[torch.dtype]]) -> List[Dict]:
+def time_sentence(repeats: int, rules: Sequence[str], dtypes: Sequence[torch.dtype | None]) -> list[dict]:
     """CPU seconds per rule and precision for all 16 steps of the reference sentence."""
     model, sentence = reference_model(), reference_sentence()
     sides = {
@@ -88,7 +86,7 @@ def time_sentence(repeats: int, rules: Sequence[str], dtypes: Sequence[Optional[
     ]
 
 
-def forward_backward(model, sample: Dict) -> Callable[[], None]:
+def forward_backward(model, sample: dict) -> Callable[[], None]:
     """One update's worth of work on a batch, without the optimizer; gradients are thrown away."""
     net_input, target = sample["net_input"], sample["target"]
 
@@ -106,12 +104,12 @@ def forward_backward(model, sample: Dict) -> Callable[[], None]:
 
 def time_batch(
     model,
-    sample: Dict,
+    sample: dict,
     repeats: int,
     rules: Sequence[str],
-    dtypes: Sequence[Optional[torch.dtype]],
-    synchronize: Optional[Callable[[], None]] = None,
-) -> Dict:
+    dtypes: Sequence[torch.dtype | None],
+    synchronize: Callable[[], None] | None = None,
+) -> dict:
     """Relevance of every step of a batch as a multiple of forward plus backward of the same batch."""
     net_input = {
         name: sample["net_input"][name] for name in ("src_tokens", "src_lengths", "prev_output_tokens")
@@ -163,15 +161,15 @@ def batches_of(checkpoint: str, data: str, subset: str, sentences: int, offset: 
 
 def run(
     repeats: int,
-    checkpoint: Optional[str] = None,
-    data: Optional[str] = None,
+    checkpoint: str | None = None,
+    data: str | None = None,
     subset: str = "valid",
     sentences: int = 32,
     rules: Sequence[str] = tuple(RULES),
-    dtypes: Sequence[Optional[torch.dtype]] = (None, torch.float64, torch.float32),
-) -> List[Dict]:
+    dtypes: Sequence[torch.dtype | None] = (None, torch.float64, torch.float32),
+) -> list[dict]:
     """Both measurements; the second only with a checkpoint."""
-    result: Dict = {"sentence": time_sentence(repeats, rules, dtypes)}
+    result: dict = {"sentence": time_sentence(repeats, rules, dtypes)}
     if checkpoint:
         model, sample = batches_of(checkpoint, data, subset, sentences)
         result["batch"] = time_batch(model, sample, max(3, repeats // 3), rules, dtypes)

@@ -6,10 +6,9 @@ import sys
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Dict, List
 
-from fairseq_headprune.base.timing import conditions
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.timing import conditions
 
 
 def add_common_options(parser, repeats: int = 5, device: bool = True) -> None:
@@ -27,11 +26,11 @@ def add_common_options(parser, repeats: int = 5, device: bool = True) -> None:
 class Run:
     """Options, conditions and results of one benchmark."""
 
-    def __init__(self, program: str, options: Dict[str, object]):
+    def __init__(self, program: str, options: dict[str, object]):
         self.program = program
         self.options = options
-        self.results: List[Dict[str, object]] = []
-        self.conditions: Dict[str, object] = {}
+        self.results: list[dict[str, object]] = []
+        self.conditions: dict[str, object] = {}
 
     def add(self, results) -> None:
         """More results: one entry per batch size."""
@@ -41,7 +40,7 @@ class Run:
         """A line for who waits."""
         print(f"{self.program}: {text}", file=sys.stderr, flush=True)
 
-    def to_dict(self) -> Dict[str, object]:
+    def to_dict(self) -> dict[str, object]:
         """All of it, for a JSON file."""
         return {
             "program": self.program,
@@ -85,18 +84,18 @@ def write_json(path, data) -> None:
     os.replace(partial, path)
 
 
-def with_quartiles(spread: Dict[str, float], form: str) -> str:
+def with_quartiles(spread: dict[str, float], form: str) -> str:
     """``median [q1, q3]``, each in this form."""
     low, high = (form.format(spread[k]) for k in ("q1", "q3"))
     return f"{form.format(spread['median'])} [{low}, {high}]"
 
 
-def in_ms(spread: Dict[str, float]) -> Dict[str, float]:
+def in_ms(spread: dict[str, float]) -> dict[str, float]:
     """Seconds as milliseconds."""
     return {k: 1000 * spread[k] for k in ("median", "q1", "q3")}
 
 
-def _row(name: str, times: Dict[str, Dict[str, float]]) -> List[str]:
+def _row(name: str, times: dict[str, dict[str, float]]) -> list[str]:
     cpu, wall = in_ms(times["cpu"]), in_ms(times["wall"])
     return [
         name,
@@ -158,10 +157,15 @@ def analysis_table(results) -> str:
     rows, said = [], []
     for entry in results:
         for name, side in entry["sides"].items():
-            times = [f"{side[k]['median']:.1f} [{side[k]['low']:.1f}, {side[k]['high']:.1f}]" for k in ("cpu", "wall")]
+            times = [
+                f"{side[k]['median']:.1f} [{side[k]['low']:.1f}, {side[k]['high']:.1f}]"
+                for k in ("cpu", "wall")
+            ]
             rows.append([name, *times, f"{side['memory']['high'] / 1e9:.2f}"])
         ratio = entry["ratio_cpu"]
-        said.append(f"analysis / argmax, CPU time, run by run: {ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]")
+        said.append(
+            f"analysis / argmax, CPU time, run by run: {ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+        )
     return markdown(["side", "CPU s [lowest, highest]", "wall s", "peak GB"], rows) + "\n\n" + "; ".join(said)
 
 
@@ -170,23 +174,21 @@ def profile_table(results) -> str:
     sides = [f"{entry['model']}, batch {entry['batch']}" for entry in results]
     groups = list(dict.fromkeys(group for entry in results for group in entry["shares"]))
     rows = [
-        [group] + [f"{100 * entry['shares'].get(group, 0.0):.0f} %" for entry in results]
-        for group in groups
+        [group] + [f"{100 * entry['shares'].get(group, 0.0):.0f} %" for entry in results] for group in groups
     ]
     return markdown(["time spent in"] + sides, rows)
 
 
-def markdown(header: List[str], rows: List[List[str]]) -> str:
+def markdown(header: list[str], rows: list[list[str]]) -> str:
     """A table with padded columns."""
     widths = [max(len(line[i]) for line in [header] + rows) for i in range(len(header))]
     lines = [header, ["-" * width for width in widths]] + rows
     return "\n".join(
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
-        for line in lines
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |" for line in lines
     )
 
 
-def read(path) -> Dict[str, object]:
+def read(path) -> dict[str, object]:
     """What a benchmark wrote; UserError for a file that holds no JSON."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
@@ -194,7 +196,7 @@ def read(path) -> Dict[str, object]:
         raise UserError(f"cannot read {path}: {error}") from None
 
 
-def table(data: Dict[str, object], source: str) -> str:
+def table(data: dict[str, object], source: str) -> str:
     """The table of one JSON file; UserError when no benchmark wrote it."""
     from benchmarks import device_check, floor_table, relevance_tables
 
@@ -214,7 +216,7 @@ def table(data: Dict[str, object], source: str) -> str:
     return tables[data["program"]](data["results"])
 
 
-def page(data: Dict[str, object], source: str) -> str:
+def page(data: dict[str, object], source: str) -> str:
     """The table of one JSON file under its options and conditions; UserError for other files."""
     shown = table(data, source)
     options = ", ".join(f"{k} {v}" for k, v in data["options"].items())

@@ -28,9 +28,7 @@ class Synthetic(NamedTuple):
     frequencies: Path
 
 
-def make(
-    directory, sentences: int, tokens: int, layers: int, heads: int, seed: int = 1
-) -> Synthetic:
+def make(directory, sentences: int, tokens: int, layers: int, heads: int, seed: int = 1) -> Synthetic:
     """Write a dump of ``sentences`` sentences of ``tokens`` tokens (EOS counted) with encoder
     self-attention of ``layers`` x ``heads`` heads, their trees and the tokens' frequencies."""
     directory = Path(directory)
@@ -47,9 +45,7 @@ def make(
     sharpness = rng.gamma(0.5, size=(POOL, layers * heads, tokens, tokens)) ** 2 + 1e-6
     maps = (sharpness / sharpness.sum(-1, keepdims=True)).astype(np.float16)
     counts = {}
-    with DumpWriter(made.dump, manifest) as writer, open(
-        made.trees, "w", encoding="utf-8"
-    ) as trees:
+    with DumpWriter(made.dump, manifest) as writer, open(made.trees, "w", encoding="utf-8") as trees:
         for number in range(sentences):
             words, pieces = _sentence(rng, tokens - 1)
             for piece in pieces:

@@ -1,14 +1,14 @@
 """A full training step (forward, backward, update) of gated and stock models, in turns."""
 
-from typing import Callable, Dict, List
+from collections.abc import Callable
 
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from torch import Tensor, nn
 
 from benchmarks import models
-from fairseq_headprune.base.timing import in_turns, summary
 from benchmarks.models import Size
+from fairseq_headprune.base.timing import in_turns, summary
 from fairseq_headprune.criterions.label_smoothed_cross_entropy_l0 import (
     LabelSmoothedCrossEntropyL0Criterion,
 )
@@ -16,7 +16,7 @@ from fairseq_headprune.criterions.label_smoothed_cross_entropy_l0 import (
 LAMBDA = 0.01
 
 
-def batch(sentences: int, length: int, words: int, seed: int = 5) -> Dict[str, object]:
+def batch(sentences: int, length: int, words: int, seed: int = 5) -> dict[str, object]:
     """A batch as fairseq's translation data set collates it, all sentences of one length."""
     generator = torch.Generator().manual_seed(seed)
     source, target = torch.randint(4, words, (2, sentences, length), generator=generator)
@@ -30,7 +30,7 @@ def batch(sentences: int, length: int, words: int, seed: int = 5) -> Dict[str, o
     return {"net_input": net_input, "target": target, "ntokens": target.numel()}
 
 
-def moved(sample: Dict[str, object], device: str) -> Dict[str, object]:
+def moved(sample: dict[str, object], device: str) -> dict[str, object]:
     """The batch on a device."""
     net_input = {k: v.to(device) for k, v in sample["net_input"].items()}
     return {**sample, "net_input": net_input, "target": sample["target"].to(device)}
@@ -39,14 +39,12 @@ def moved(sample: Dict[str, object], device: str) -> Dict[str, object]:
 class Trainer:
     """One model with its criterion and Adam; calling it does one update and returns the loss."""
 
-    def __init__(self, model: nn.Module, symbols, sample: Dict[str, object], gates: bool):
+    def __init__(self, model: nn.Module, symbols, sample: dict[str, object], gates: bool):
         task = models.task_of(symbols)
         self.model = model.train()
         self.sample = sample
         if gates:
-            self.criterion = LabelSmoothedCrossEntropyL0Criterion(
-                task, False, 0.1, l0_lambda=LAMBDA
-            )
+            self.criterion = LabelSmoothedCrossEntropyL0Criterion(task, False, 0.1, l0_lambda=LAMBDA)
         else:
             self.criterion = LabelSmoothedCrossEntropyCriterion(task, False, 0.1)
         self.optimizer = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98))
@@ -62,8 +60,8 @@ class Trainer:
 
 
 def sides(
-    size: Size, words: int, sample: Dict[str, object], dropout: float, device: str = "cpu"
-) -> Dict[str, Trainer]:
+    size: Size, words: int, sample: dict[str, object], dropout: float, device: str = "cpu"
+) -> dict[str, Trainer]:
     """Stock, gates on all types, and our attention with gates off; all from one seed."""
     symbols = models.dictionary(words)
     sample = moved(sample, device)
@@ -86,11 +84,9 @@ def run(
     repeats: int = 7,
     device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
-) -> List[Dict[str, object]]:
+) -> list[dict[str, object]]:
     """Spreads of one update of each side."""
     trainers = sides(size, words, batch(sentences, length, words), dropout, device)
     wait = torch.cuda.synchronize if device.startswith("cuda") else None
-    times = in_turns(
-        trainers, repeats, synchronize=wait, progress=lambda n: progress(f"round {n}")
-    )
+    times = in_turns(trainers, repeats, synchronize=wait, progress=lambda n: progress(f"round {n}"))
     return [{"sentences": sentences, "length": length, "times": summary(times, "stock")}]

@@ -5,13 +5,12 @@ import os
 import random
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Dict, Iterable, List, Mapping, Sequence
 
-from conllu.models import Metadata
+from conllu.models import Metadata, TokenList
 from conllu.models import Token as ConlluToken
-from conllu.models import TokenList
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe
 
@@ -52,14 +51,14 @@ def check_sizes(sizes: Mapping[str, int]) -> None:
             raise UserError(f"--{split} {size} is not a number of sentences: give at least 1")
 
 
-def draw_splits(seed: int, sizes: Mapping[str, int]) -> Dict[str, List[Pair]]:
+def draw_splits(seed: int, sizes: Mapping[str, int]) -> dict[str, list[Pair]]:
     """``{split: pairs}``; no source sentence occurs twice, neither in a split nor across them."""
     check_sizes(sizes)
     lexicon = Lexicon()
     sampler = Sampler(lexicon, random.Random(seed))
     seen, splits = set(), {}
     for split in reversed(SPLITS):  # the test set of a seed does not depend on the other sizes
-        pairs: List[Pair] = []
+        pairs: list[Pair] = []
         while len(pairs) < sizes[split]:
             sentence = sampler.sentence()
             pair = Pair(source.tokens(sentence), target.words(sentence, lexicon))
@@ -75,10 +74,16 @@ def conllu_sentence(pair: Pair, name: str) -> str:
     position = {id(token): i for i, token in enumerate(pair.tokens, 1)}
     rows = [
         ConlluToken(
-            id=i, form=token.form, lemma=token.lemma, upos=token.upos, xpos=None,
+            id=i,
+            form=token.form,
+            lemma=token.lemma,
+            upos=token.upos,
+            xpos=None,
             feats={"Number": source.NUMBERS[token.number]} if token.number else None,
             head=position[id(token.head)] if token.head else 0,
-            deprel=token.deprel, deps=None, misc=None,
+            deprel=token.deprel,
+            deps=None,
+            misc=None,
         )
         for i, token in enumerate(pair.tokens, 1)
     ]
@@ -92,7 +97,7 @@ def learn_codes(lines: Iterable[str], merges: int = BPE_MERGES) -> str:
     return codes.getvalue()
 
 
-def corpus_files(splits: Mapping[str, Sequence[Pair]], merges: int = BPE_MERGES) -> Dict[str, str]:
+def corpus_files(splits: Mapping[str, Sequence[Pair]], merges: int = BPE_MERGES) -> dict[str, str]:
     """``{file name: text}`` of everything that a corpus folder holds."""
     files = {}
     for split, pairs in splits.items():

@@ -10,9 +10,9 @@ here is the same for every corpus; only sentences are drawn from a corpus seed.
 """
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Dict, List, Optional, Sequence, Tuple
 
 NOUN_CLASSES = 3
 VERB_CLASSES = 2
@@ -36,8 +36,7 @@ TRANSITIVE = (
 ).split()
 INTRANSITIVE = "slept waited laughed vanished trembled returned".split()
 ADJECTIVES = (
-    "old small quiet red broken tall clever grey young heavy proud narrow green hungry pale"
-    " strange"
+    "old small quiet red broken tall clever grey young heavy proud narrow green hungry pale strange"
 ).split()
 ADVERBS = "often slowly again quietly never gladly soon barely".split()
 PREPOSITIONS = "near behind under with beside without".split()
@@ -70,9 +69,9 @@ class Lexeme:
     target: str
     upos: str
     weight: float
-    group: Optional[int] = None
+    group: int | None = None
     frequency: float = 0.0
-    tones: Tuple[int, ...] = (0, 0, 0, 0)
+    tones: tuple[int, ...] = (0, 0, 0, 0)
     link: int = 0
     stem: str = ""
     transitive: bool = False
@@ -90,7 +89,7 @@ class Weighted:
         return rng.choices(self.lexemes, cum_weights=self._cumulative)[0]
 
 
-def zipf(count: int, shift: float = 2.7, exponent: float = 1.0) -> List[float]:
+def zipf(count: int, shift: float = 2.7, exponent: float = 1.0) -> list[float]:
     """Weights of ranks 0 .. count-1 by the Zipf-Mandelbrot law, summing to 1."""
     weights = [(rank + 1 + shift) ** -exponent for rank in range(count)]
     return [weight / sum(weights) for weight in weights]
@@ -139,13 +138,20 @@ class Lexicon:
             weights = zipf(len(forms))
             return [
                 Lexeme(
-                    form, root(), upos, weight, group=rng.randrange(groups) if groups else None,
-                    frequency=rate * weight, tones=tones_of(), link=rng.randrange(LINKS), **extra,
+                    form,
+                    root(),
+                    upos,
+                    weight,
+                    group=rng.randrange(groups) if groups else None,
+                    frequency=rate * weight,
+                    tones=tones_of(),
+                    link=rng.randrange(LINKS),
+                    **extra,
                 )
                 for form, weight in zip(forms, weights)
             ]
 
-        self.core: Dict[str, Weighted] = {
+        self.core: dict[str, Weighted] = {
             "NOUN": Weighted(words(NOUNS, "NOUN", NOUN_CLASSES)),
             "VERB": Weighted(words(TRANSITIVE, "VERB", VERB_CLASSES, transitive=True)),
             "VERB0": Weighted(words(INTRANSITIVE, "VERB0", VERB_CLASSES)),
@@ -153,7 +159,7 @@ class Lexicon:
             "ADV": Weighted(words(ADVERBS, "ADV")),
             "ADP": Weighted(words(PREPOSITIONS, "ADP")),
         }
-        self.tail: Dict[str, Weighted] = {
+        self.tail: dict[str, Weighted] = {
             upos: Weighted(self._tail(upos, endings, source, target, rng))
             for upos, endings in (
                 ("NOUN", NOUN_ENDINGS),
@@ -169,12 +175,12 @@ class Lexicon:
             word: Lexeme(word, "", "DET", 1.0, link=rng.randrange(LINKS)) for word in DETERMINERS
         }
         self.that = Lexeme("that", "ne", "PRON", 1.0, link=rng.randrange(LINKS))
-        self.auxiliary = {
-            (group, number): short() for group in classes for number in numbers
-        }
+        self.auxiliary = {(group, number): short() for group in classes for number in numbers}
         self.article = {
             (det, group, number): short()
-            for det in DETERMINERS for group in classes for number in DETERMINERS[det]
+            for det in DETERMINERS
+            for group in classes
+            for number in DETERMINERS[det]
         }
         self.conjunction = Lexeme("and", "he", "CCONJ", 1.0, link=rng.randrange(LINKS))
         self.stop = Lexeme(".", "ya", "PUNCT", 1.0)
@@ -185,7 +191,7 @@ class Lexicon:
         self.endings = ("", "n", "s")
 
     @staticmethod
-    def _tail(upos, endings, source, target, rng) -> List[Lexeme]:
+    def _tail(upos, endings, source, target, rng) -> list[Lexeme]:
         """Every stem with every ending; the weight of a stem is shared by its endings."""
         count = TAIL_STEMS[upos]
         senses = [target.coin(*_TARGET_SENSE) for _ in endings]

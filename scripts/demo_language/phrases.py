@@ -4,8 +4,9 @@ A structure belongs to neither language: ``source`` and ``target`` put it into w
 """
 
 import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Iterator, List, Optional, Tuple
+from typing import Optional
 
 from demo_language.lexicon import DETERMINERS, Lexeme, Lexicon
 
@@ -29,8 +30,8 @@ class Word:
 class NounPhrase:
     noun: Word
     number: int  # 1 or 2
-    determiner: Optional[Word]  # None before a name
-    adjectives: List[Word] = field(default_factory=list)
+    determiner: Word | None  # None before a name
+    adjectives: list[Word] = field(default_factory=list)
     place: Optional["PrepositionalPhrase"] = None
     relative: Optional["Clause"] = None
 
@@ -46,21 +47,21 @@ class Clause:
     """``gap`` is "subject" or "object" in a relative clause, for the part its noun stands for."""
 
     verb: Word
-    subject: Optional[NounPhrase]
-    object: Optional[NounPhrase]
-    adverb: Optional[Word] = None
+    subject: NounPhrase | None
+    object: NounPhrase | None
+    adverb: Word | None = None
     adverb_place: str = "before"  # "first", "before" the verb or "last"
-    place: Optional[PrepositionalPhrase] = None
-    gap: Optional[str] = None
-    that: Optional[Word] = None
+    place: PrepositionalPhrase | None = None
+    gap: str | None = None
+    that: Word | None = None
 
 
 @dataclass
 class Sentence:
     """One main clause, or two joined by ``conjunction``; ``stop`` is the full stop."""
 
-    clauses: List[Clause]
-    conjunction: Optional[Word]
+    clauses: list[Clause]
+    conjunction: Word | None
     stop: Word
 
 
@@ -92,7 +93,7 @@ def open_words(sentence: Sentence) -> Iterator[Word]:
             yield from phrase.adjectives
 
 
-def tones(sentence: Sentence) -> Tuple[int, ...]:
+def tones(sentence: Sentence) -> tuple[int, ...]:
     """The tone of a sentence is that of its rarest word."""
     return min((word.lexeme for word in open_words(sentence)), key=lambda lexeme: lexeme.frequency).tones
 
@@ -121,7 +122,7 @@ class Sampler:
     def _core(self, kind: str) -> Word:
         return Word(self.lexicon.core[kind].draw(self.rng))
 
-    def _clause(self, gap: Optional[str], depth: int) -> Clause:
+    def _clause(self, gap: str | None, depth: int) -> Clause:
         transitive = gap == "object" or self._chance(0.75)
         clause = Clause(
             verb=self._core("VERB" if transitive else "VERB0"),
@@ -140,7 +141,9 @@ class Sampler:
     def _noun_phrase(self, depth: int) -> NounPhrase:
         number = 2 if self._chance(0.4) else 1
         fitting = [det for det, numbers in DETERMINERS.items() if number in numbers]
-        phrase = NounPhrase(self._core("NOUN"), number, Word(self.lexicon.determiners[self.rng.choice(fitting)]))
+        phrase = NounPhrase(
+            self._core("NOUN"), number, Word(self.lexicon.determiners[self.rng.choice(fitting)])
+        )
         while len(phrase.adjectives) < 2 and self._chance(0.4):
             phrase.adjectives.append(self._core("ADJ"))
         if depth < MAX_DEPTH - 1:
@@ -157,13 +160,12 @@ class Sampler:
 
     def _put_tail_word(self, sentence: Sentence) -> None:
         """Replace a core word, chosen at random among those not yet replaced."""
-        owner = {
-            phrase.noun: phrase
-            for clause in sentence.clauses for phrase in noun_phrases(clause)
-        }
+        owner = {phrase.noun: phrase for clause in sentence.clauses for phrase in noun_phrases(clause)}
         places = [
-            word for word in open_words(sentence)
-            if word.lexeme.upos in self.lexicon.tail and not word.lexeme.is_tail
+            word
+            for word in open_words(sentence)
+            if word.lexeme.upos in self.lexicon.tail
+            and not word.lexeme.is_tail
             and (word.lexeme.upos != "VERB" or word.lexeme.transitive)
         ]
         if not places:

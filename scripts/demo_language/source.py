@@ -1,7 +1,7 @@
 """The source language: English word order, with the dependency tree of every sentence."""
 
 from dataclasses import dataclass
-from typing import List, Optional
+from typing import Optional
 
 from demo_language.phrases import Clause, NounPhrase, PrepositionalPhrase, Sentence, Word
 
@@ -17,11 +17,11 @@ class Token:
     upos: str
     deprel: str
     head: Optional["Token"] = None
-    number: Optional[int] = None
-    word: Optional[Word] = None
+    number: int | None = None
+    word: Word | None = None
 
 
-def tokens(sentence: Sentence) -> List[Token]:
+def tokens(sentence: Sentence) -> list[Token]:
     """The words of a sentence in order, each pointing to its head (Universal Dependencies)."""
     words, root = _clause(sentence.clauses[0], "root", None)
     if sentence.conjunction:
@@ -30,12 +30,12 @@ def tokens(sentence: Sentence) -> List[Token]:
     return words + [_token(sentence.stop, "punct", root)]
 
 
-def _token(word: Word, deprel: str, head: Optional[Token]) -> Token:
+def _token(word: Word, deprel: str, head: Token | None) -> Token:
     lexeme = word.lexeme
     return Token(lexeme.source, lexeme.source, lexeme.upos, deprel, head, word=word)
 
 
-def _clause(clause: Clause, deprel: str, head: Optional[Token]):
+def _clause(clause: Clause, deprel: str, head: Token | None):
     verb = _token(clause.verb, deprel, head)
     that = [_token(clause.that, "nsubj" if clause.gap == "subject" else "obj", verb)] if clause.gap else []
     subject = _noun_phrase(clause.subject, "nsubj", verb) if clause.subject else []
@@ -45,12 +45,19 @@ def _clause(clause: Clause, deprel: str, head: Optional[Token]):
     if clause.adverb:
         adverb[clause.adverb_place] = [_token(clause.adverb, "advmod", verb)]
     words = [
-        *adverb["first"], *that, *subject, *adverb["before"], verb, *obj, *place, *adverb["last"],
+        *adverb["first"],
+        *that,
+        *subject,
+        *adverb["before"],
+        verb,
+        *obj,
+        *place,
+        *adverb["last"],
     ]
     return words, verb
 
 
-def _noun_phrase(phrase: NounPhrase, deprel: str, head: Token) -> List[Token]:
+def _noun_phrase(phrase: NounPhrase, deprel: str, head: Token) -> list[Token]:
     noun = _token(phrase.noun, deprel, head)
     noun.number = phrase.number
     if phrase.number == 2:
@@ -68,7 +75,7 @@ def _noun_phrase(phrase: NounPhrase, deprel: str, head: Token) -> List[Token]:
     return words
 
 
-def _prepositional_phrase(place: PrepositionalPhrase, deprel: str, head: Token) -> List[Token]:
+def _prepositional_phrase(place: PrepositionalPhrase, deprel: str, head: Token) -> list[Token]:
     words = _noun_phrase(place.phrase, deprel, head)
     noun = next(word for word in words if word.head is head)
     return [_token(place.preposition, "case", noun), *words]

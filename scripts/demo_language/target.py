@@ -7,8 +7,6 @@ demands are made: one by the source word before it, one by the rarest word of th
 ending shows the stronger one.
 """
 
-from typing import Dict, List, Optional
-
 from demo_language import source
 from demo_language.lexicon import Lexicon
 from demo_language.phrases import Clause, NounPhrase, PrepositionalPhrase, Sentence, Word, tones
@@ -17,7 +15,7 @@ TONE_OF = {"VERB": 0, "ADV": 0, "NOUN": 1, "PROPN": 1, "ADJ": 2}
 """Which of the four tones of the sentence a word class takes; function words take the last."""
 
 
-def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
+def words(sentence: Sentence, lexicon: Lexicon) -> list[str]:
     """The translation of a sentence."""
     translator = _Translator(sentence, lexicon)
     result = translator.clause(sentence.clauses[0], None)
@@ -27,7 +25,7 @@ def words(sentence: Sentence, lexicon: Lexicon) -> List[str]:
     return [*result, translator.word(sentence.stop)]
 
 
-def endings(sentence: Sentence) -> Dict[Word, int]:
+def endings(sentence: Sentence) -> dict[Word, int]:
     """The ending of every word, 0, 1 or 2: the larger of the link of the source word before it
     and the tone that the rarest word of the sentence asks of its word class."""
     sentence_tones, result, link = tones(sentence), {}, 0
@@ -43,11 +41,11 @@ class _Translator:
         self.lexicon = lexicon
         self.endings = endings(sentence)
 
-    def word(self, word: Word, inflection: str = "", root: Optional[str] = None) -> str:
+    def word(self, word: Word, inflection: str = "", root: str | None = None) -> str:
         lexeme, ending = word.lexeme, self.lexicon.endings[self.endings[word]]
         return (root or lexeme.target) + inflection + lexeme.stem + ending
 
-    def clause(self, clause: Clause, antecedent: Optional[NounPhrase]) -> List[str]:
+    def clause(self, clause: Clause, antecedent: NounPhrase | None) -> list[str]:
         lexicon = self.lexicon
         subject = antecedent if clause.gap == "subject" else clause.subject
         verb = clause.verb.lexeme
@@ -67,7 +65,7 @@ class _Translator:
             result += self.place(clause.place)
         return result
 
-    def noun_phrase(self, phrase: NounPhrase) -> List[str]:
+    def noun_phrase(self, phrase: NounPhrase) -> list[str]:
         noun, lexicon = phrase.noun.lexeme, self.lexicon
         result = []
         if phrase.determiner:
@@ -83,5 +81,5 @@ class _Translator:
             result += self.clause(phrase.relative, phrase)
         return result
 
-    def place(self, place: PrepositionalPhrase) -> List[str]:
+    def place(self, place: PrepositionalPhrase) -> list[str]:
         return [self.word(place.preposition), *self.noun_phrase(place.phrase)]

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_headprune.analysis.ablation import table as ablation_table, sentence_loss
 from fairseq_headprune.analysis import head_table
-from fairseq_headprune.commands import main
+from fairseq_headprune.analysis.ablation import sentence_loss
+from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis.ablation.sentence_loss import Scorer
+from fairseq_headprune.commands import main
 from fairseq_headprune.units.layout import Head
 from tests.helpers.analysis_tables import ablation, sweep, write_points
 from tests.helpers.dumps import random_attention, write_dump
@@ -46,12 +47,24 @@ def ids_batch(number, seed):
 def ablate(tmp_path, monkeypatch):
     """The command on a small model with random weights and twelve sentences, without reading files."""
     symbols = Namespace(target_dictionary=dictionary(12))
-    monkeypatch.setattr("fairseq_headprune.checkpoints.reading.load_model", lambda *_: (small_transformer(), None, symbols))
+    monkeypatch.setattr(
+        "fairseq_headprune.checkpoints.reading.load_model", lambda *_: (small_transformer(), None, symbols)
+    )
     monkeypatch.setattr(sentence_loss, "load_batches", lambda *a: [ids_batch(a[4] or 12, seed=3)])
     (tmp_path / "model.pt").write_bytes(b"weights")
 
     def start(*more):
-        return run("ablate", tmp_path / "model.pt", "--data", "data-bin", "--out", tmp_path / "out", "--resamples", 50, *more)
+        return run(
+            "ablate",
+            tmp_path / "model.pt",
+            "--data",
+            "data-bin",
+            "--out",
+            tmp_path / "out",
+            "--resamples",
+            50,
+            *more,
+        )
 
     return start
 
@@ -135,7 +148,9 @@ def test_ablate_reads_checkpoints_and_data(tiny, tmp_path, capsys):
     assert data["baseline"]["sentences"] == 24 and len(data["records"]) == 2
     assert all(r["loss"] > 0 and r["low"] <= r["difference"] <= r["high"] for r in data["records"])
     assert "--subset dev" in refused(capsys, *start, "--subset", "dev")
-    assert "does not exist" in refused(capsys, "ablate", tmp_path / "no.pt", "--data", tiny.data, "--out", tmp_path)
+    assert "does not exist" in refused(
+        capsys, "ablate", tmp_path / "no.pt", "--data", tiny.data, "--out", tmp_path
+    )
 
 
 # -- figures -----------------------------------------------------------------------------
@@ -157,13 +172,29 @@ def test_figures_of_a_sweep_with_roles_beside_it(tmp_path, capsys):
     points = sweep()
     for record in points:
         record["functions"] = None
-    removed = [("enc_self", layer, h) for layer, row in enumerate(points[4]["layout"]["enc_self"])
-               for h in range(8) if h not in row]
+    removed = [
+        ("enc_self", layer, h)
+        for layer, row in enumerate(points[4]["layout"]["enc_self"])
+        for h in range(8)
+        if h not in row
+    ]
     write_heads_json(tmp_path / "roles" / "enc-l2", removed=removed, functions={})
-    run("figures", "--points", write_points(tmp_path / "points", points), "--point-roles", tmp_path / "roles",
-        "--out", tmp_path / "out", "--only", "fig08,table02")
+    run(
+        "figures",
+        "--points",
+        write_points(tmp_path / "points", points),
+        "--point-roles",
+        tmp_path / "roles",
+        "--out",
+        tmp_path / "out",
+        "--only",
+        "fig08,table02",
+    )
     assert {p.name for p in (tmp_path / "out").iterdir()} == {
-        "fig08_retained_functions.png", "fig08_retained_functions.pdf", "table02_all_types.md"}
+        "fig08_retained_functions.png",
+        "fig08_retained_functions.pdf",
+        "table02_all_types.md",
+    }
     assert "all-l1" in (tmp_path / "out" / "table02_all_types.md").read_text()
 
 
@@ -171,22 +202,34 @@ def test_figures_refuses_bad_tables(tmp_path, capsys):
     out = tmp_path / "out"
     bad = tmp_path / "bad.json"
     for text, words in (
-        ("{", "is no JSON"), ("[]", "has no 'heads'"), ('{"heads": [{"type": "enc_self"}]}', "record 0 of 'heads' lacks 'layer'"),
+        ("{", "is no JSON"),
+        ("[]", "has no 'heads'"),
+        ('{"heads": [{"type": "enc_self"}]}', "record 0 of 'heads' lacks 'layer'"),
     ):
         bad.write_text(text)
         assert words in refused(capsys, "figures", "--heads", bad, "--out", out)
     good = write_heads_json(tmp_path / "roles")
-    assert "cannot read a heads.json" in refused(capsys, "figures", "--heads", tmp_path / "no.json", "--out", out)
-    assert "two tables are called 'a'" in refused(capsys, "figures", "--heads", f"a={good}", "--heads", f"a={good}", "--out", out)
+    assert "cannot read a heads.json" in refused(
+        capsys, "figures", "--heads", tmp_path / "no.json", "--out", out
+    )
+    assert "two tables are called 'a'" in refused(
+        capsys, "figures", "--heads", f"a={good}", "--heads", f"a={good}", "--out", out
+    )
     assert "--only fig42" in refused(capsys, "figures", "--heads", good, "--only", "fig42", "--out", out)
     assert "needs the points" in refused(capsys, "figures", "--heads", good, "--only", "fig07", "--out", out)
-    assert "holds no JSON file of a sweep's point" in refused(capsys, "figures", "--points", tmp_path, "--out", out)
+    assert "holds no JSON file of a sweep's point" in refused(
+        capsys, "figures", "--points", tmp_path, "--out", out
+    )
     points = sweep()[:1]
     points[0]["scores"] = {}
-    assert "has no scores.together.bleu" in refused(capsys, "figures", "--points", write_points(tmp_path / "p", points), "--out", out)
+    assert "has no scores.together.bleu" in refused(
+        capsys, "figures", "--points", write_points(tmp_path / "p", points), "--out", out
+    )
     bad.write_text('{"sentences": [{}], "marked": [], "provenance": {}}')
     assert "is not a file of `analysis maps`" in refused(capsys, "figures", "--maps", bad, "--out", out)
-    assert "is not a table of `analysis ablate`" in refused(capsys, "figures", "--ablation", bad, "--out", out)
+    assert "is not a table of `analysis ablate`" in refused(
+        capsys, "figures", "--ablation", bad, "--out", out
+    )
     assert not out.exists()
 
 
@@ -197,7 +240,10 @@ def test_figures_refuses_bad_tables(tmp_path, capsys):
 def dump(tmp_path):
     rng = np.random.default_rng(1)
     words = [f"w{i}" for i in range(9)]
-    sentences = [{"source": words[:n], "attention": {"enc_self": random_attention(rng, 6, 8, n + 1, n + 1)}} for n in (2, 9, 8)]
+    sentences = [
+        {"source": words[:n], "attention": {"enc_self": random_attention(rng, 6, 8, n + 1, n + 1)}}
+        for n in (2, 9, 8)
+    ]
     return write_dump(tmp_path / "dump", sentences, heads=8)
 
 
@@ -214,7 +260,16 @@ def test_maps_of_chosen_sentences_go_into_figure_and_page(dump, tmp_path, capsys
     run("maps", dump, "--out", out, "--sentences", "1")
     assert [s.id for s in maps.read(out).sentences] == [1]  # the first of a good length
     (tmp_path / "ablation.json").write_text(json.dumps(ablation(heads_json())))
-    run("report", f"demo={heads}", "--maps", out, "--ablation", tmp_path / "ablation.json", "--out", tmp_path / "page.html")
+    run(
+        "report",
+        f"demo={heads}",
+        "--maps",
+        out,
+        "--ablation",
+        tmp_path / "ablation.json",
+        "--out",
+        tmp_path / "page.html",
+    )
     assert "48 heads" in capsys.readouterr().out
     assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
@@ -236,7 +291,9 @@ def test_report_refuses_to_set_two_models_side_by_side(tmp_path, capsys):
     heads = write_heads_json(tmp_path / "roles")
     other = ablation(heads_json(), model={"file": "other.pt", "sha256": "b" * 64})
     (tmp_path / "ablation.json").write_text(json.dumps(other))
-    said = refused(capsys, "report", heads, "--ablation", tmp_path / "ablation.json", "--out", tmp_path / "page.html")
+    said = refused(
+        capsys, "report", heads, "--ablation", tmp_path / "ablation.json", "--out", tmp_path / "page.html"
+    )
     assert "is of another model (sha256 bbbbbbbbbbbb)" in said
     assert not (tmp_path / "page.html").exists()
 
@@ -244,7 +301,18 @@ def test_report_refuses_to_set_two_models_side_by_side(tmp_path, capsys):
 def test_compare_writes_three_tables(dump, tmp_path, capsys):
     one = write_heads_json(tmp_path / "one", seed=1)
     two = write_heads_json(tmp_path / "two", seed=2)
-    run("match", f"a={one}", f"b={two}", "--dumps", f"a={dump}", f"b={dump}", "--attention-weight", "1", "--out", tmp_path / "out")
+    run(
+        "match",
+        f"a={one}",
+        f"b={two}",
+        "--dumps",
+        f"a={dump}",
+        f"b={dump}",
+        "--attention-weight",
+        "1",
+        "--out",
+        tmp_path / "out",
+    )
     data = json.loads((tmp_path / "out" / "compare.json").read_text())
     matching = data["matchings"][0]
     assert matching["shared_sentences"] == 3 and matching["matched"] == matching["same_number"] == 48
@@ -253,11 +321,16 @@ def test_compare_writes_three_tables(dump, tmp_path, capsys):
     rows = list(csv.DictReader(open(tmp_path / "out" / "compare.csv")))
     assert len(rows) == 48 and rows[0]["functions"] == "rare words"
     text = (tmp_path / "out" / "compare.md").read_text()
-    assert "48 of 48 heads matched by role and attention on 3 sentences" in text and text in capsys.readouterr().out
+    assert (
+        "48 of 48 heads matched by role and attention on 3 sentences" in text
+        and text in capsys.readouterr().out
+    )
 
 
 def test_compare_with_a_pruned_model_leaves_heads_alone(tmp_path):
-    removed = [("enc_self", layer, h) for layer in range(6) for h in range(8) if (layer, h) not in ((0, 0), (0, 1))]
+    removed = [
+        ("enc_self", layer, h) for layer in range(6) for h in range(8) if (layer, h) not in ((0, 0), (0, 1))
+    ]
     one = write_heads_json(tmp_path / "one")
     few = write_heads_json(tmp_path / "few", removed=removed)
     run("match", one, few, "--out", tmp_path / "out")
@@ -272,8 +345,12 @@ def test_compare_refuses_bad_input(dump, tmp_path, capsys):
     out = tmp_path / "out"
     assert "at least two" in refused(capsys, "match", one, "--out", out)
     assert "--least must lie between" in refused(capsys, "match", one, two, "--least", "2", "--out", out)
-    assert "no heads.json is called 'three'" in refused(capsys, "match", one, two, "--dumps", f"three={dump}", "--out", out)
+    assert "no heads.json is called 'three'" in refused(
+        capsys, "match", one, two, "--dumps", f"three={dump}", "--out", out
+    )
     assert "--types dec-enc" in refused(capsys, "match", one, two, "--types", "dec-enc", "--out", out)
     label = head_table.split_label(str(one))[0]
-    assert "--dumps must name a dump of" in refused(capsys, "match", one, two, "--dumps", f"{label}={dump}", "--out", out)
+    assert "--dumps must name a dump of" in refused(
+        capsys, "match", one, two, "--dumps", f"{label}={dump}", "--out", out
+    )
     assert not out.exists()

@@ -46,8 +46,21 @@ def test_training(tmp_path, capsys):
 def test_relevance_of_the_authors_sentence_and_of_real_pairs(tiny, tmp_path, capsys):
     threads, out = torch.get_num_threads(), tmp_path / "relevance.json"
     try:
-        main_of("bench_relevance")([str(tiny.checkpoint), "--data", str(tiny.data), "--subset", "test",
-                                    "--sentences", "3", "--repeats", "1", "--out", str(out)])
+        main_of("bench_relevance")(
+            [
+                str(tiny.checkpoint),
+                "--data",
+                str(tiny.data),
+                "--subset",
+                "test",
+                "--sentences",
+                "3",
+                "--repeats",
+                "1",
+                "--out",
+                str(out),
+            ]
+        )
     finally:
         torch.set_num_threads(threads)
     first = capsys.readouterr().out

@@ -2,7 +2,8 @@
 
 import pytest
 
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers import command_lines
 from tests.helpers.command_lines import USER_DIR
@@ -27,8 +28,17 @@ def test_translations_equal_fairseqs(tiny, tmp_path):
         [line.split() for line in sources], beam_size=1, max_decoding_length=12
     )
     out = command_lines.generate(
-        tiny.data, "--path", tmp_path / "dense.pt", "--gen-subset", "test", "--beam", "1",
-        "--max-len-b", "12", "--cpu", *USER_DIR,
+        tiny.data,
+        "--path",
+        tmp_path / "dense.pt",
+        "--gen-subset",
+        "test",
+        "--beam",
+        "1",
+        "--max-len-b",
+        "12",
+        "--cpu",
+        *USER_DIR,
     )
     rows = [line.split("\t") for line in out.splitlines() if line.startswith("H-")]
     expected = {int(r[0][2:]): r[2] for r in rows}

@@ -50,7 +50,9 @@ def test_import_refuses_with_status_2(tmp_path, capsys, make, said):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("more, said", [([], "has no source.spm"), (["--beam", "0"], "--beam must be at least 1")])
+@pytest.mark.parametrize(
+    "more, said", [([], "has no source.spm"), (["--beam", "0"], "--beam must be at least 1")]
+)
 def test_translate_refuses_with_status_2(tmp_path, capsys, more, said):
     with pytest.raises(SystemExit) as caught:
         main(["translate", tmp_path, *more])

@@ -14,10 +14,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import progress_bar
 from fairseq_cli import validate as validate_cli
 
-from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import HeadLayout
+from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.commands import main
+from fairseq_headprune.units.layout import HeadLayout
 from tests.conftest import ROOT
 from tests.helpers import command_lines
 from tests.helpers.command_lines import TINY, USER_DIR
@@ -52,8 +52,20 @@ def headprune(*args):
 def hypotheses(data, path, *more):
     """Sentence number -> translation and its score."""
     out = command_lines.generate(
-        data, "--path", path, "--gen-subset", "test", "--beam", "5", "--max-len-b", "12",
-        "--cpu", "--max-sentences", "7", *USER_DIR, *more,
+        data,
+        "--path",
+        path,
+        "--gen-subset",
+        "test",
+        "--beam",
+        "5",
+        "--max-len-b",
+        "12",
+        "--cpu",
+        "--max-sentences",
+        "7",
+        *USER_DIR,
+        *more,
     )
     return hypotheses_of(out)
 
@@ -108,8 +120,14 @@ def pruned(tiny, tmp_path_factory):
     """A gated model with some heads closed, as it comes out of training."""
     out = tmp_path_factory.mktemp("gated")
     return train(
-        tiny.data, out, "--finetune-from-model", tiny.checkpoint, "--l0-target-heads", "9",
-        "--max-update", "12",
+        tiny.data,
+        out,
+        "--finetune-from-model",
+        tiny.checkpoint,
+        "--l0-target-heads",
+        "9",
+        "--max-update",
+        "12",
     )
 
 
@@ -119,19 +137,41 @@ def test_options_are_listed(capsys):
         with pytest.raises(SystemExit):
             options.parse_args_and_arch(parser, [*USER_DIR, "--arch", arch, *L0, "--help"])
         text = capsys.readouterr().out
-        for name in ("--gate-types", "--gate-lr-scale", "--freeze", "--head-layout", "--l0-lambda",
-                     "--l0-target-heads", "--encoder-layers", "--share-all-embeddings"):
+        for name in (
+            "--gate-types",
+            "--gate-lr-scale",
+            "--freeze",
+            "--head-layout",
+            "--l0-lambda",
+            "--l0-target-heads",
+            "--encoder-layers",
+            "--share-all-embeddings",
+        ):
             assert name in text, name
 
 
 @pytest.mark.parametrize(
     "arch, expected",
     [
-        ("gated_transformer", dict(encoder_embed_dim=512, decoder_ffn_embed_dim=2048, dropout=0.1, gate_types="all", encoder_normalize_before=False)),
+        (
+            "gated_transformer",
+            dict(
+                encoder_embed_dim=512,
+                decoder_ffn_embed_dim=2048,
+                dropout=0.1,
+                gate_types="all",
+                encoder_normalize_before=False,
+            ),
+        ),
         ("pruned_transformer", dict(encoder_layers=6, gate_types="none")),
         ("gated_transformer_iwslt_de_en", dict(encoder_ffn_embed_dim=1024, decoder_attention_heads=4)),
         ("gated_transformer_wmt_en_de", dict(encoder_ffn_embed_dim=2048, decoder_attention_heads=8)),
-        ("gated_transformer_voita", dict(encoder_normalize_before=True, attention_dropout=0.1, decoder_layers=6, decoder_embed_dim=512)),
+        (
+            "gated_transformer_voita",
+            dict(
+                encoder_normalize_before=True, attention_dropout=0.1, decoder_layers=6, decoder_embed_dim=512
+            ),
+        ),
     ],
 )
 def test_named_architectures_set_their_defaults(arch, expected):
@@ -142,8 +182,9 @@ def test_named_architectures_set_their_defaults(arch, expected):
 
 
 def test_stock_defaults_are_stock():
-    from fairseq.models.transformer.transformer_legacy import base_architecture
     from argparse import Namespace
+
+    from fairseq.models.transformer.transformer_legacy import base_architecture
 
     parser = options.get_training_parser()
     args = options.parse_args_and_arch(parser, ["data", *USER_DIR, "--arch", "gated_transformer"])
@@ -155,8 +196,17 @@ def test_stock_defaults_are_stock():
 
 
 def test_a_fresh_gated_model_validates_and_translates_like_its_baseline(tiny, tmp_path):
-    start = train(tiny.data, tmp_path / "start", "--finetune-from-model", tiny.checkpoint,
-                  "--l0-lambda", "0.1", "--max-update", "1", lr="0.0")
+    start = train(
+        tiny.data,
+        tmp_path / "start",
+        "--finetune-from-model",
+        tiny.checkpoint,
+        "--l0-lambda",
+        "0.1",
+        "--max-update",
+        "1",
+        lr="0.0",
+    )
     assert abs(valid_loss(tiny.data, start) - valid_loss(tiny.data, tiny.checkpoint)) < 2e-3
     translations = hypotheses(tiny.data, start)
     assert same_hypotheses(translations, hypotheses(tiny.data, tiny.checkpoint))
@@ -180,8 +230,16 @@ def test_gated_removed_and_dense_checkpoints_translate_the_same(tiny, pruned, tm
     headprune("layout", tmp_path / "small.pt", "--json")
     assert HeadLayout.from_json(capsys.readouterr().out) == layout
     lines = command_lines.interactive(
-        ["one two", "three four five"], tiny.data, "--path", tmp_path / "small.pt", "--cpu",
-        "--source-lang", "src", "--target-lang", "tgt", *USER_DIR,
+        ["one two", "three four five"],
+        tiny.data,
+        "--path",
+        tmp_path / "small.pt",
+        "--cpu",
+        "--source-lang",
+        "src",
+        "--target-lang",
+        "tgt",
+        *USER_DIR,
     )
     assert sum(line.startswith("H-") for line in lines.splitlines()) == 2
 
@@ -189,10 +247,24 @@ def test_gated_removed_and_dense_checkpoints_translate_the_same(tiny, pruned, tm
 def test_plain_fairseq_loads_a_dense_checkpoint(tiny, pruned, tmp_path):
     headprune("remove", pruned, tmp_path / "dense.pt", "--dense")
     run = subprocess.run(
-        [sys.executable, "-m", "fairseq_cli.generate", str(tiny.data), "--path",
-         str(tmp_path / "dense.pt"), "--gen-subset", "test", "--cpu", "--max-len-b", "12",
-         "--required-batch-size-multiple", "1"],
-        capture_output=True, text=True, cwd=tmp_path,
+        [
+            sys.executable,
+            "-m",
+            "fairseq_cli.generate",
+            str(tiny.data),
+            "--path",
+            str(tmp_path / "dense.pt"),
+            "--gen-subset",
+            "test",
+            "--cpu",
+            "--max-len-b",
+            "12",
+            "--required-batch-size-multiple",
+            "1",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr[-2000:]
     assert same_hypotheses(hypotheses_of(run.stdout), hypotheses(tiny.data, pruned))
@@ -201,9 +273,20 @@ def test_plain_fairseq_loads_a_dense_checkpoint(tiny, pruned, tmp_path):
 def test_without_the_user_dir_the_message_names_it(tiny, pruned, tmp_path):
     headprune("remove", pruned, tmp_path / "small.pt")
     run = subprocess.run(
-        [sys.executable, "-m", "fairseq_cli.generate", str(tiny.data), "--path",
-         str(tmp_path / "small.pt"), "--gen-subset", "test", "--cpu"],
-        capture_output=True, text=True, cwd=tmp_path,
+        [
+            sys.executable,
+            "-m",
+            "fairseq_cli.generate",
+            str(tiny.data),
+            "--path",
+            str(tmp_path / "small.pt"),
+            "--gen-subset",
+            "test",
+            "--cpu",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert run.returncode != 0 and "--user-dir fairseq_headprune" in run.stderr
 
@@ -211,14 +294,30 @@ def test_without_the_user_dir_the_message_names_it(tiny, pruned, tmp_path):
 def test_a_removed_model_is_finetuned_and_pruned_again(tiny, pruned, tmp_path):
     headprune("remove", pruned, tmp_path / "small.pt")
     before = checkpoints.existing_layout(checkpoints.load_checkpoint(tmp_path / "small.pt"))
-    tuned = train(tiny.data, tmp_path / "tuned", "--finetune-from-model", tmp_path / "small.pt",
-                  "--max-update", "2", "--criterion", "label_smoothed_cross_entropy",
-                  arch="pruned_transformer")
+    tuned = train(
+        tiny.data,
+        tmp_path / "tuned",
+        "--finetune-from-model",
+        tmp_path / "small.pt",
+        "--max-update",
+        "2",
+        "--criterion",
+        "label_smoothed_cross_entropy",
+        arch="pruned_transformer",
+    )
     state = checkpoints.load_checkpoint(tuned)
     assert checkpoints.existing_layout(state) == before and not checkpoints.log_alphas(state)
     wanted = len(before) - 2
-    again = train(tiny.data, tmp_path / "again", "--finetune-from-model", tmp_path / "small.pt",
-                  "--max-update", "8", "--l0-target-heads", str(wanted))
+    again = train(
+        tiny.data,
+        tmp_path / "again",
+        "--finetune-from-model",
+        tmp_path / "small.pt",
+        "--max-update",
+        "8",
+        "--l0-target-heads",
+        str(wanted),
+    )
     state = checkpoints.load_checkpoint(again)
     assert checkpoints.existing_layout(state) == before
     assert len(checkpoints.open_layout(state)) == wanted
@@ -229,8 +328,9 @@ def test_a_removed_model_is_finetuned_and_pruned_again(tiny, pruned, tmp_path):
 def test_a_layout_file_is_copied_into_the_checkpoint(tiny, tmp_path):
     path = tmp_path / "layout.json"
     path.write_text(json.dumps(LAYOUT))
-    last = train(tiny.data, tmp_path / "scratch", "--head-layout", path, "--gate-types", "none",
-                 "--max-update", "2")
+    last = train(
+        tiny.data, tmp_path / "scratch", "--head-layout", path, "--gate-types", "none", "--max-update", "2"
+    )
     path.unlink()
     state = checkpoints.load_checkpoint(last)
     assert checkpoints.existing_layout(state) == HeadLayout.from_dict(LAYOUT)
@@ -238,8 +338,19 @@ def test_a_layout_file_is_copied_into_the_checkpoint(tiny, tmp_path):
 
 
 def test_a_run_may_start_from_restore_file(tiny, tmp_path):
-    last = train(tiny.data, tmp_path / "run", "--restore-file", tiny.checkpoint, "--reset-optimizer",
-                 "--reset-lr-scheduler", "--reset-dataloader", "--reset-meters", "--max-update", "1", lr="0.0")
+    last = train(
+        tiny.data,
+        tmp_path / "run",
+        "--restore-file",
+        tiny.checkpoint,
+        "--reset-optimizer",
+        "--reset-lr-scheduler",
+        "--reset-dataloader",
+        "--reset-meters",
+        "--max-update",
+        "1",
+        lr="0.0",
+    )
     before, after = parameters(tiny.checkpoint), parameters(last)
     assert all(torch.equal(value, after[name]) for name, value in before.items())
     assert len(checkpoints.log_alphas(checkpoints.load_checkpoint(last))) == 6
@@ -250,8 +361,18 @@ def parameters(path):
 
 
 def test_frozen_parts_stay_bit_identical_over_save_and_resume(tiny, tmp_path):
-    args = ["--finetune-from-model", tiny.checkpoint, "--freeze", "decoder", "--gate-types",
-            "enc-self", "--l0-lambda", "0.1", "--weight-decay", "0.1"]
+    args = [
+        "--finetune-from-model",
+        tiny.checkpoint,
+        "--freeze",
+        "decoder",
+        "--gate-types",
+        "enc-self",
+        "--l0-lambda",
+        "0.1",
+        "--weight-decay",
+        "0.1",
+    ]
     train(tiny.data, tmp_path / "run", *args, "--max-update", "3")
     last = train(tiny.data, tmp_path / "run", *args, "--max-update", "6")
     before, after = parameters(tiny.checkpoint), parameters(last)
@@ -290,15 +411,39 @@ def one_batch(tmp_path_factory):
 
 def gates_after_one_step(data, out, sentences, update_freq, workers):
     args = training_arguments(
-        data, out, "--l0-lambda", "0.05", "--max-sentences", str(sentences), "--update-freq",
-        str(update_freq), "--max-update", "1", "--optimizer", "sgd", "--dropout", "0",
-        "--disable-validation", "--gate-lr-scale", "1", "--gate-init", "0.3", lr="1.0",
+        data,
+        out,
+        "--l0-lambda",
+        "0.05",
+        "--max-sentences",
+        str(sentences),
+        "--update-freq",
+        str(update_freq),
+        "--max-update",
+        "1",
+        "--optimizer",
+        "sgd",
+        "--dropout",
+        "0",
+        "--disable-validation",
+        "--gate-lr-scale",
+        "1",
+        "--gate-init",
+        "0.3",
+        lr="1.0",
     )
     program = str(ROOT / "tests" / "helpers" / "fixed_noise_train.py")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     if workers > 1:
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone",
-                  f"--nproc_per_node={workers}", program, *args]
+        launch = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            f"--nproc_per_node={workers}",
+            program,
+            *args,
+        ]
     else:
         launch = [sys.executable, program, *args]
     run = subprocess.run(launch, capture_output=True, text=True, env=env, cwd=ROOT)
@@ -329,9 +474,22 @@ def test_two_workers_start_from_a_checkpoint_and_resume(tiny, tmp_path):
     program = str(ROOT / "tests" / "helpers" / "fixed_noise_train.py")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     for updates in (1, 2):
-        args = training_arguments(tiny.data, tmp_path / "out", "--finetune-from-model", tiny.checkpoint,
-                                  "--max-update", str(updates))
-        launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", program]
+        args = training_arguments(
+            tiny.data,
+            tmp_path / "out",
+            "--finetune-from-model",
+            tiny.checkpoint,
+            "--max-update",
+            str(updates),
+        )
+        launch = [
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc_per_node=2",
+            program,
+        ]
         run = subprocess.run([*launch, *map(str, args)], capture_output=True, text=True, env=env, cwd=ROOT)
         assert run.returncode == 0, run.stderr[-3000:]
     state = checkpoints.load_checkpoint(tmp_path / "out" / "checkpoint_last.pt")
@@ -341,15 +499,34 @@ def test_two_workers_start_from_a_checkpoint_and_resume(tiny, tmp_path):
 
 def test_hydra(tiny, tmp_path):
     run = subprocess.run(
-        [sys.executable, "-m", "fairseq_cli.hydra_train", "--config-dir", str(ROOT / "scripts" / "config"),
-         "--config-name", "head_pruning", f"common.user_dir={ROOT / 'fairseq_headprune'}", f"task.data={tiny.data}",
-         f"checkpoint.finetune_from_model={tiny.checkpoint}", f"checkpoint.save_dir={tmp_path / 'out'}",
-         "dataset.max_tokens=600", "dataset.valid_subset=test", "optimization.max_update=2", "common.cpu=true",
-         *(f"model.{stack}_{name}" for stack in ("encoder", "decoder") for name in
-           ("layers=2", "embed_dim=16", "ffn_embed_dim=32", "attention_heads=4")),
-         "+model.max_source_positions=32", "+model.max_target_positions=32",
-         f"hydra.run.dir={tmp_path / 'hydra'}"],
-        capture_output=True, text=True, cwd=tmp_path,
+        [
+            sys.executable,
+            "-m",
+            "fairseq_cli.hydra_train",
+            "--config-dir",
+            str(ROOT / "scripts" / "config"),
+            "--config-name",
+            "head_pruning",
+            f"common.user_dir={ROOT / 'fairseq_headprune'}",
+            f"task.data={tiny.data}",
+            f"checkpoint.finetune_from_model={tiny.checkpoint}",
+            f"checkpoint.save_dir={tmp_path / 'out'}",
+            "dataset.max_tokens=600",
+            "dataset.valid_subset=test",
+            "optimization.max_update=2",
+            "common.cpu=true",
+            *(
+                f"model.{stack}_{name}"
+                for stack in ("encoder", "decoder")
+                for name in ("layers=2", "embed_dim=16", "ffn_embed_dim=32", "attention_heads=4")
+            ),
+            "+model.max_source_positions=32",
+            "+model.max_target_positions=32",
+            f"hydra.run.dir={tmp_path / 'hydra'}",
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr[-3000:]
     last = tmp_path / "out" / "checkpoint_last.pt"
@@ -373,10 +550,16 @@ def test_hydra(tiny, tmp_path):
         (["--l0-target-heads", "encoder=3"], "--l0-target-heads 'encoder=3': unknown"),
         (["--l0-target-heads", "3", "--gate-types", "none"], "--l0-target-heads asks for 3 heads"),
         (["--l0-lambda", "nan"], "--l0-lambda must be a number"),
-        (["--head-layout", '{"enc_self": [[0, 9], []], "dec_self": [[], []], "dec_enc": [[0], [0]]}'], "enc-self:0:9"),
+        (
+            ["--head-layout", '{"enc_self": [[0, 9], []], "dec_self": [[], []], "dec_enc": [[0], [0]]}'],
+            "enc-self:0:9",
+        ),
         (["--l0-target-heads", "25"], "asks for 25 heads"),
         (["--quant-noise-pq", "0.1"], "--quant-noise-pq"),
-        (["--finetune-from-model", "none.pt"], "checkpoint none.pt does not exist: name a file of fairseq-train"),
+        (
+            ["--finetune-from-model", "none.pt"],
+            "checkpoint none.pt does not exist: name a file of fairseq-train",
+        ),
         (["--finetune-from-model", "letter.txt"], "cannot read letter.txt as a checkpoint"),
         (["--cross-self-attention"], "--cross-self-attention"),
     ],

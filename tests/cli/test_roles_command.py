@@ -8,10 +8,11 @@ import socket
 import numpy as np
 import pytest
 
-from fairseq_headprune.analysis.roles import command as roles_command, stream
 from fairseq_headprune.analysis import stanza_parses
-from fairseq_headprune.commands import COMMANDS, main
+from fairseq_headprune.analysis.roles import command as roles_command
+from fairseq_headprune.analysis.roles import stream
 from fairseq_headprune.base.progress import Checkpoint
+from fairseq_headprune.commands import COMMANDS, main
 from tests.helpers.dumps import conllu_text, pointing, random_attention, write_dump
 
 TREE = [
@@ -104,10 +105,7 @@ def test_too_few_types_for_rare_words_are_said(case, tmp_path, capsys):
 
 
 def test_without_trees_and_frequencies_the_other_measures_are_taken(case, tmp_path):
-    assert (
-        main(["roles", str(case / "dump"), "--out", str(tmp_path), "--types", "dec-enc", "--quiet"])
-        == 0
-    )
+    assert main(["roles", str(case / "dump"), "--out", str(tmp_path), "--types", "dec-enc", "--quiet"]) == 0
     loaded = content(tmp_path)
     assert loaded["relations"] is None and {h["type"] for h in loaded["heads"]} == {"dec_enc"}
 
@@ -178,36 +176,22 @@ def fails(capsys, out, *args):
 def test_parses_that_do_not_fit(case, tmp_path, capsys):
     out, trees = tmp_path / "out", tmp_path / "t.conllu"
     trees.write_text(conllu_text([TREE] * 59))
-    assert "59 sentences and the dump's text 60" in fails(
-        capsys, out, case / "dump", "--conllu", trees
-    )
+    assert "59 sentences and the dump's text 60" in fails(capsys, out, case / "dump", "--conllu", trees)
     trees.write_text(conllu_text([TREE] * 61))
-    assert "61 sentences and the dump's text 60" in fails(
-        capsys, out, case / "dump", "--conllu", trees
-    )
+    assert "61 sentences and the dump's text 60" in fails(capsys, out, case / "dump", "--conllu", trees)
     shifted = [[("Cats", 2, "nsubj"), ("sleep", 0, "root")]] * 30 + [TREE] * 30
     trees.write_text(conllu_text(shifted))
     message = fails(capsys, out, case / "dump", "--conllu", trees)
-    assert (
-        "30 of 60 sentences have another text than their parse" in message
-        and "its order" in message
-    )
-    trees.write_text(
-        conllu_text([TREE] * 60).replace("chases\t_\tX\t_\t_\t0", "chases\t_\tX\t_\t_\tx", 1)
-    )
+    assert "30 of 60 sentences have another text than their parse" in message and "its order" in message
+    trees.write_text(conllu_text([TREE] * 60).replace("chases\t_\tX\t_\t_\t0", "chases\t_\tX\t_\t_\tx", 1))
     assert "t.conllu, line 4: 'x' is not" in fails(capsys, out, case / "dump", "--conllu", trees)
-    assert "cannot read the parses" in fails(
-        capsys, out, case / "dump", "--conllu", tmp_path / "none"
-    )
+    assert "cannot read the parses" in fails(capsys, out, case / "dump", "--conllu", tmp_path / "none")
 
 
 def test_a_few_unaligned_sentences_are_listed(case, tmp_path, capsys):
     trees = tmp_path / "t.conllu"
     trees.write_text(conllu_text([TREE] * 57 + [[("Cats", 0, "root")]] * 3))
-    assert (
-        main(["roles", str(case / "dump"), "--conllu", str(trees), "--out", str(tmp_path / "out")])
-        == 0
-    )
+    assert main(["roles", str(case / "dump"), "--conllu", str(trees), "--out", str(tmp_path / "out")]) == 0
     assert "3 of them not aligned" in capsys.readouterr().out
     lines = (tmp_path / "out" / "unaligned.tsv").read_text().splitlines()
     assert [line.split("\t")[0] for line in lines] == ["57", "58", "59"]
@@ -245,19 +229,14 @@ def test_options_that_make_no_sense(case, tmp_path, capsys, args, message):
 def test_dumps_that_are_none(case, tmp_path, capsys):
     assert "is not a dump" in fails(capsys, tmp_path / "out", case)
     (tmp_path / "file").write_text("")
-    assert "cannot make the output directory" in fails(
-        capsys, tmp_path / "file" / "out", case / "dump"
-    )
+    assert "cannot make the output directory" in fails(capsys, tmp_path / "file" / "out", case / "dump")
 
 
 def test_the_dispatcher(capsys):
     assert main([]) == main(["nonsense"]) == 2
     assert main(["--help"]) == 0
     printed = capsys.readouterr()
-    assert (
-        all(name in printed.out for name in COMMANDS)
-        and "unknown command 'nonsense'" in printed.err
-    )
+    assert all(name in printed.out for name in COMMANDS) and "unknown command 'nonsense'" in printed.err
     with pytest.raises(SystemExit) as stop:
         main(["roles", "--help"])
     assert stop.value.code == 0 and "--frequencies" in capsys.readouterr().out
@@ -270,9 +249,7 @@ def test_stanza_parses_offline_and_keeps_its_trees(case, shared, tmp_path, monke
         raise AssertionError("network use attempted")
 
     monkeypatch.setattr(socket.socket, "connect", no_network)
-    monkeypatch.setattr(
-        stanza_parses, "load_pipeline", functools.lru_cache(stanza_parses.load_pipeline)
-    )
+    monkeypatch.setattr(stanza_parses, "load_pipeline", functools.lru_cache(stanza_parses.load_pipeline))
     out = tmp_path / "out"
     args = [
         "roles",

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from fairseq_headprune.base import steps
 from fairseq_headprune.commands import main
 from fairseq_headprune.experiments import commands, pareto
-from fairseq_headprune.base import steps
 from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers import command_lines
 
@@ -59,8 +59,22 @@ def arguments(tiny, out, *more):
 
 def test_a_sweep_goes_on_where_it_was_interrupted(tiny, tmp_path, in_process, capsys):
     out, results = tmp_path / "runs", tmp_path / "results"
-    args = arguments(tiny, out, "--setting", "all", "--lambdas", "0.05", "--keep", "5",
-                     "--criteria", "random", "--counts", "4", "--results", results)
+    args = arguments(
+        tiny,
+        out,
+        "--setting",
+        "all",
+        "--lambdas",
+        "0.05",
+        "--keep",
+        "5",
+        "--criteria",
+        "random",
+        "--counts",
+        "4",
+        "--results",
+        results,
+    )
     in_process["die_at"] = 5  # baseline: translate, validate; control: train twice, translate; then
     with pytest.raises(Interrupted):
         sweep(args)
@@ -108,8 +122,19 @@ def test_the_same_layout_from_scratch(tiny, tmp_path, in_process):
     layout = {"enc_self": [[1], []], "dec_self": [[0, 2], [3]], "dec_enc": [[0], [1, 2, 3]]}
     (out / "some-point").mkdir(parents=True)
     (out / "some-point" / "layout.json").write_text(json.dumps(layout))
-    sweep(arguments(tiny, out, "--no-control", "--scratch", "some-point",
-                                "--scratch-updates", "4", "--only", "scratch-some-point"))
+    sweep(
+        arguments(
+            tiny,
+            out,
+            "--no-control",
+            "--scratch",
+            "some-point",
+            "--scratch-updates",
+            "4",
+            "--only",
+            "scratch-some-point",
+        )
+    )
     point = steps.read_json(out / "scratch-some-point" / "result.json")
     assert point["layout"] == layout and point["updates_in_all"] == 4
     assert "--finetune-from-model" not in in_process["ran"][0]
@@ -122,7 +147,12 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     assert steps.read_json(out / "baseline" / "result.json")["functions"] is None
     ran = len(in_process["ran"])
     frequencies = tiny.data / "dict.src.txt"
-    args += ["--analyse", "test", "--roles-options", f"--frequencies {frequencies} --bootstrap 10 --rare-top 1"]
+    args += [
+        "--analyse",
+        "test",
+        "--roles-options",
+        f"--frequencies {frequencies} --bootstrap 10 --rare-top 1",
+    ]
     args += ["--elsewhere", f"same={tiny.data}/test"]
     sweep(args)
     result = steps.read_json(out / "baseline" / "result.json")
@@ -132,26 +162,29 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
     assert len(in_process["ran"]) == ran + 3, "the test set is not translated again"
 
 
-@pytest.mark.parametrize("more, message", [
-    (["--lambdas", "much"], "'much' is no list of numbers"),
-    (["--keep", "3", "--keep-from", "nowhere", "--lambdas", "none"], "needs nowhere, which is neither"),
-    (["--test", "x"], "cannot read --test 'x'"),
-    (["--test", "x=test:/no/file"], "/no/file of --test x do not exist"),
-    (["--lambdas", "none", "--only", "baseline", "--test", "x=nosuch"], "there is no subset 'nosuch'"),
-    (["--seeds", "one"], "--seeds 'one'"),
-    (["--beam", "0"], "--beam must be at least 1"),
-    (["--train-options", "'open"], "cannot be split into words"),
-    (["--suffix", "/x"], "--suffix '/x'"),
-    (["--counts", "3"], "--criteria and --counts need each other"),
-    (["--figures", "figures"], "--figures needs --results"),
-    (["--criteria", "luck", "--counts", "3", "--only", "enc-luck-3"], "unknown criterion 'luck'"),
-    (["--criteria", "luck", "--counts", "3", "--dry-run"], "unknown criterion 'luck'"),
-    (["--lr", "nan", "--dry-run"], "--lr must be a number above 0, not nan"),
-    (["--label-smoothing", "-1"], "--label-smoothing must be a number 0 or more, not -1.0"),
-    (["--test", "tiny=test", "--dry-run"], "the name 'tiny' of --test or --elsewhere is given twice"),
-    (["--test", "together=test"], "the name 'together' of --test or --elsewhere names all sets as one"),
-    (["--elsewhere", "zz"], "cannot read --elsewhere 'zz'"),
-])
+@pytest.mark.parametrize(
+    "more, message",
+    [
+        (["--lambdas", "much"], "'much' is no list of numbers"),
+        (["--keep", "3", "--keep-from", "nowhere", "--lambdas", "none"], "needs nowhere, which is neither"),
+        (["--test", "x"], "cannot read --test 'x'"),
+        (["--test", "x=test:/no/file"], "/no/file of --test x do not exist"),
+        (["--lambdas", "none", "--only", "baseline", "--test", "x=nosuch"], "there is no subset 'nosuch'"),
+        (["--seeds", "one"], "--seeds 'one'"),
+        (["--beam", "0"], "--beam must be at least 1"),
+        (["--train-options", "'open"], "cannot be split into words"),
+        (["--suffix", "/x"], "--suffix '/x'"),
+        (["--counts", "3"], "--criteria and --counts need each other"),
+        (["--figures", "figures"], "--figures needs --results"),
+        (["--criteria", "luck", "--counts", "3", "--only", "enc-luck-3"], "unknown criterion 'luck'"),
+        (["--criteria", "luck", "--counts", "3", "--dry-run"], "unknown criterion 'luck'"),
+        (["--lr", "nan", "--dry-run"], "--lr must be a number above 0, not nan"),
+        (["--label-smoothing", "-1"], "--label-smoothing must be a number 0 or more, not -1.0"),
+        (["--test", "tiny=test", "--dry-run"], "the name 'tiny' of --test or --elsewhere is given twice"),
+        (["--test", "together=test"], "the name 'together' of --test or --elsewhere names all sets as one"),
+        (["--elsewhere", "zz"], "cannot read --elsewhere 'zz'"),
+    ],
+)
 def test_bad_options_end_with_a_sentence(tiny, tmp_path, capsys, in_process, more, message):
     with pytest.raises(SystemExit) as stopped:
         sweep(arguments(tiny, tmp_path / "runs", *more))
@@ -172,8 +205,18 @@ def test_lines_of_references_are_counted(tiny, tmp_path, capsys, in_process):
     short = tmp_path / "short.txt"
     short.write_text("one\n" * 23)
     with pytest.raises(SystemExit):
-        sweep(arguments(tiny, tmp_path / "runs", "--lambdas", "none", "--only", "baseline",
-                                    "--test", f"short=test:{short}"))
+        sweep(
+            arguments(
+                tiny,
+                tmp_path / "runs",
+                "--lambdas",
+                "none",
+                "--only",
+                "baseline",
+                "--test",
+                f"short=test:{short}",
+            )
+        )
     assert "short.txt has 23 lines, the set short has 24 sentences" in capsys.readouterr().err
 
 
@@ -187,7 +230,9 @@ def test_references_in_pieces_are_refused(tiny, tmp_path, capsys):
 
 def test_a_failed_command_is_named_with_its_log(tmp_path):
     run = steps.Steps(tmp_path)
-    with pytest.raises(steps.UserError, match="step 'hopeless' of .* failed with status 3: see .*hopeless.log"):
+    with pytest.raises(
+        steps.UserError, match="step 'hopeless' of .* failed with status 3: see .*hopeless.log"
+    ):
         run.command("hopeless", ["bash", "-c", "echo oh; exit 3"])
     assert (tmp_path / "hopeless.log").read_text() == "oh\n"
     assert not run.finished("hopeless", ["bash", "-c", "echo oh; exit 3"])

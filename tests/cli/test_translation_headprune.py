@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.dump import open_dump
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 from tests.helpers.command_lines import USER_DIR, generate, interactive, tiny_model
 
@@ -62,9 +62,7 @@ RUNS = {
 def test_generate_prints_what_fairseq_prints(tiny, tmp_path, run):
     args = arguments(tiny, *RUNS[run])
     stock = generate(*args, *STOCK)
-    ours = generate(
-        *args, *OURS, "--dump-attention", tmp_path / "d", "--head-relevance", "z-plus"
-    )
+    ours = generate(*args, *OURS, "--dump-attention", tmp_path / "d", "--head-relevance", "z-plus")
     assert without_our_lines(ours) == stock.splitlines() and len(hypotheses(stock)) == 24
     dump = open_dump(tmp_path / "d")
     assert sorted(dump.ids) == list(range(24)) and dump.manifest["complete"]
@@ -86,9 +84,7 @@ def test_interactive_prints_what_fairseq_prints(tiny, tmp_path, more):
         lines = [line + "\ttwo_\tsix_" for line in lines]
     args = arguments(tiny, "-s", "src", "-t", "tgt", *more, batch=1)
     stock = interactive(lines, *args, *STOCK)
-    ours = interactive(
-        lines, *args, *OURS, "--dump-attention", tmp_path / "d", "--head-relevance", "z-plus"
-    )
+    ours = interactive(lines, *args, *OURS, "--dump-attention", tmp_path / "d", "--head-relevance", "z-plus")
     assert without_our_lines(ours) == without_our_lines(stock)
     if "--constraints" in more:
         assert all({"two_", "six_"} <= set(words) for words in hypotheses(ours).values())
@@ -195,9 +191,7 @@ def test_padding_and_batches_change_nothing(tiny, tmp_path, dumped):
     assert len(same) >= 23  # two hypotheses of equal scores are a tie, which rounding decides
     for n in same:
         for key in ATTENTION_TYPES:
-            np.testing.assert_allclose(
-                one[n].attention[key], eight[n].attention[key], atol=1e-3, rtol=2e-3
-            )
+            np.testing.assert_allclose(one[n].attention[key], eight[n].attention[key], atol=1e-3, rtol=2e-3)
 
 
 def test_dump_of_beam_search_is_that_of_forced_decoding(tiny, tmp_path, dumped):
@@ -221,12 +215,8 @@ def test_dump_of_beam_search_is_that_of_forced_decoding(tiny, tmp_path, dumped):
         again = forced[record.id]
         assert (again.source, again.target) == (record.source, record.target)
         for key in ATTENTION_TYPES:
-            np.testing.assert_allclose(
-                again.attention[key], record.attention[key], atol=1e-3, rtol=2e-3
-            )
-            np.testing.assert_allclose(
-                again.relevance[key], record.relevance[key], rtol=1e-3, atol=1e-6
-            )
+            np.testing.assert_allclose(again.attention[key], record.attention[key], atol=1e-3, rtol=2e-3)
+            np.testing.assert_allclose(again.relevance[key], record.relevance[key], rtol=1e-3, atol=1e-6)
 
 
 def test_relevance_is_the_engines(tiny, dumped):
@@ -236,9 +226,7 @@ def test_relevance_is_the_engines(tiny, dumped):
         model, source, lengths, prev = forced(tiny, record)
         alone = head_relevance(model, source, lengths, prev, rule="alpha-beta")
         for key in ATTENTION_TYPES:
-            np.testing.assert_allclose(
-                record.relevance[key], alone[key][:, 0].numpy(), rtol=1e-3, atol=1e-6
-            )
+            np.testing.assert_allclose(record.relevance[key], alone[key][:, 0].numpy(), rtol=1e-3, atol=1e-6)
 
 
 def test_table_is_the_mean_over_all_steps(dumped):
@@ -358,9 +346,7 @@ def test_interactive_goes_on_only_with_the_same_input(tiny, tmp_path):
 def test_empty_and_overlong_lines_are_counted(tiny, tmp_path, capsys):
     lines = ["one two", "", "nine " * 40, "three four"]
     args = [*arguments(tiny, "-s", "src", "-t", "tgt", batch=1), "--buffer-size", "4", *OURS]
-    printed = interactive(
-        lines, *args, "--dump-attention", tmp_path / "d", "--head-relevance", "epsilon"
-    )
+    printed = interactive(lines, *args, "--dump-attention", tmp_path / "d", "--head-relevance", "epsilon")
     gc.collect()
     assert set(hypotheses(printed)) == {0, 1, 3}
     assert sorted(open_dump(tmp_path / "d").ids) == [0, 3]

@@ -6,11 +6,20 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_headprune.base import files
 from fairseq_headprune.analysis import maps
+from fairseq_headprune.base import files
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 
-NASTY = ["<b>two</b>", "&amp;", "</script><script>document.title='owned'</script>", "$x$", "@@DATA@@", "ru@@", "n", "</s>"]
+NASTY = [
+    "<b>two</b>",
+    "&amp;",
+    "</script><script>document.title='owned'</script>",
+    "$x$",
+    "@@DATA@@",
+    "ru@@",
+    "n",
+    "</s>",
+]
 """Tokens that try to become something else in HTML, in a formula and in a template."""
 
 
@@ -34,11 +43,21 @@ def point(name, setting, method, counts, bleu, tests=("a", "b"), functions=(), *
     records = None
     if functions:
         heads = [(layer, h) for layer, row in enumerate(layout["enc_self"]) for h in row]
-        records = [{"type": "enc_self", "layer": layer, "head": h, "functions": list(f)}
-                   for (layer, h), f in zip(heads, [*functions, *[()] * len(heads)])]
+        records = [
+            {"type": "enc_self", "layer": layer, "head": h, "functions": list(f)}
+            for (layer, h), f in zip(heads, [*functions, *[()] * len(heads)])
+        ]
     scores = {"together": {"bleu": bleu, "signature": "s"}, **{t: {"bleu": bleu + 1} for t in tests}}
-    return {"name": name, "setting": setting, "method": method, "layout": layout, "scores": scores,
-            "compared": compared, "functions": records, **more}
+    return {
+        "name": name,
+        "setting": setting,
+        "method": method,
+        "layout": layout,
+        "scores": scores,
+        "compared": compared,
+        "functions": records,
+        **more,
+    }
 
 
 def write_points(folder, records) -> Path:
@@ -56,9 +75,19 @@ def sweep():
         point("baseline", "all", "baseline", (48, 48, 48), 38.8),
         point("enc-control", "enc", "control", (48, 48, 48), 39.0),
         point("all-control", "all", "control", (48, 48, 48), 39.1),
-        point("enc-l1", "enc", "l0", (17, 48, 48), 38.9, functions=(
-            ["positional -1"], ["syntactic nsubj d->h", "syntactic obj h->d"], ["rare words"],
-            ["positional +1", "syntactic amod d->h"])),
+        point(
+            "enc-l1",
+            "enc",
+            "l0",
+            (17, 48, 48),
+            38.9,
+            functions=(
+                ["positional -1"],
+                ["syntactic nsubj d->h", "syntactic obj h->d"],
+                ["rare words"],
+                ["positional +1", "syntactic amod d->h"],
+            ),
+        ),
         point("enc-l2", "enc", "l0", (4, 48, 48), 38.1, functions=(["positional -1"],)),
         point("enc-gradient-17", "enc", "criterion", (17, 48, 48), 37.5, tests=("a",), criterion="gradient"),
         point("all-l1", "all", "l0", (14, 31, 30), 38.7),
@@ -74,11 +103,24 @@ def ablation(heads, clear=(), model=None):
         key = (record["type"], record["layer"], record["head"])
         effect = 0.03 if key in clear else 0.0005
         for kind in ("without", "alone"):
-            records.append({"kind": kind, "type": key[0], "layer": key[1], "head": key[2], "loss": 1.7 + effect,
-                            "difference": effect, "low": effect - 0.002, "high": effect + 0.002})
+            records.append(
+                {
+                    "kind": kind,
+                    "type": key[0],
+                    "layer": key[1],
+                    "head": key[2],
+                    "loss": 1.7 + effect,
+                    "difference": effect,
+                    "low": effect - 0.002,
+                    "high": effect + 0.002,
+                }
+            )
     return {
-        "provenance": {"model": model or heads["provenance"]["model"], "data": {"path": "data-bin", "subset": "valid"},
-                       "options": {"level": 0.95}},
+        "provenance": {
+            "model": model or heads["provenance"]["model"],
+            "data": {"path": "data-bin", "subset": "valid"},
+            "options": {"level": 0.95},
+        },
         "baseline": {"loss": 1.7, "tokens": 15000, "sentences": 1014},
         "records": records,
     }
@@ -93,7 +135,14 @@ def write_maps(path, sentences=2, layers=6, heads=8, source=NASTY, marked=("enc-
     for place, (layer, head) in enumerate(index):
         for q in range(size):
             weights[place, q, (q + layer + head) % size] += 0.5
-    made = [maps.Sentence(10 * i, list(source), ["x", "</s>"], {"enc_self": index}, {"enc_self": maps.quantise(weights)})
-            for i in range(sentences)]
-    files.write_json(path, {"provenance": {"model": None}, "marked": list(marked), "sentences": [maps.to_json(s) for s in made]})
+    made = [
+        maps.Sentence(
+            10 * i, list(source), ["x", "</s>"], {"enc_self": index}, {"enc_self": maps.quantise(weights)}
+        )
+        for i in range(sentences)
+    ]
+    files.write_json(
+        path,
+        {"provenance": {"model": None}, "marked": list(marked), "sentences": [maps.to_json(s) for s in made]},
+    )
     return Path(path)

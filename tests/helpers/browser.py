@@ -34,7 +34,9 @@ class Page:
 
     def _call(self, method, path, data=None):
         body = None if method == "GET" else json.dumps(data or {}).encode()
-        request = urllib.request.Request(self._address + path, body, {"Content-Type": "application/json"}, method=method)
+        request = urllib.request.Request(
+            self._address + path, body, {"Content-Type": "application/json"}, method=method
+        )
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)["value"]
 
@@ -58,8 +60,20 @@ class Page:
         """Move the mouse onto an element."""
         self.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", css)
         move = {"type": "pointerMove", "duration": 0, "x": 0, "y": 0, "origin": {ELEMENT: self.find(css)}}
-        self._call("POST", "/actions", {"actions": [
-            {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [move]}]})
+        self._call(
+            "POST",
+            "/actions",
+            {
+                "actions": [
+                    {
+                        "type": "pointer",
+                        "id": "mouse",
+                        "parameters": {"pointerType": "mouse"},
+                        "actions": [move],
+                    }
+                ]
+            },
+        )
 
     def text(self, css):
         return self.run("return document.querySelector(arguments[0]).textContent", css)
@@ -82,7 +96,9 @@ def browser(profile, width=1300, height=1400):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        [driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     base = f"http://127.0.0.1:{port}"
     session = None
     try:
@@ -92,8 +108,15 @@ def browser(profile, width=1300, height=1400):
                 break
             except (urllib.error.URLError, ConnectionError):
                 time.sleep(0.1)
-        options = {"binary": chromium, "args": [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"]}
-        wanted = {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}}
+        options = {
+            "binary": chromium,
+            "args": [*FLAGS, f"--user-data-dir={profile}", f"--window-size={width},{height}"],
+        }
+        wanted = {
+            "capabilities": {
+                "alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            }
+        }
         session = Page(base)._call("POST", "/session", wanted)["sessionId"]
         yield Page(f"{base}/session/{session}")
     finally:

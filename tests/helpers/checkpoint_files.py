@@ -3,9 +3,9 @@
 from argparse import Namespace
 
 import torch
+from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
-from fairseq.dataclass.configs import FairseqConfig
 from fairseq_headprune.checkpoints.reading import plain
 
 
@@ -49,6 +49,7 @@ def write(model, path, arch):
 def load(path, words=12):
     """The model of a checkpoint written above or by removal, rebuilt from the file alone."""
     from fairseq import models
+
     from fairseq_headprune.checkpoints import reading as checkpoints
     from tests.helpers.our_models import task
 

@@ -6,8 +6,8 @@ import gc
 import io
 import random
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Sequence
 
 from fairseq import options
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf

@@ -90,10 +90,7 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
         }
     types_all = ("enc_self", "dec_self", "dec_enc")
     kept = {
-        t: [
-            [h for h in range(heads) if (t, layer, h) not in set(removed)]
-            for layer in range(layers)
-        ]
+        t: [[h for h in range(heads) if (t, layer, h) not in set(removed)] for layer in range(layers)]
         for t in types_all
     }
     records = [

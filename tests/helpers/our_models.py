@@ -3,11 +3,11 @@
 from argparse import Namespace
 
 import torch
+from fairseq.models.transformer import TransformerModel
+from fairseq.models.transformer.transformer_legacy import base_architecture
 from omegaconf import OmegaConf
 
 import fairseq_headprune  # noqa: F401
-from fairseq.models.transformer import TransformerModel
-from fairseq.models.transformer.transformer_legacy import base_architecture
 from fairseq_headprune.models.config import GatedTransformerConfig
 from fairseq_headprune.models.gated_transformer import GatedTransformerModel
 from tests.helpers.small_models import dictionary

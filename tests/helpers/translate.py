@@ -3,8 +3,8 @@
 from functools import partial
 
 import torch
-
 from fairseq.sequence_generator import SequenceGenerator
+
 from tests.helpers.small_models import dictionary
 
 

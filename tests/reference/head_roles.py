@@ -75,9 +75,7 @@ def merge(matrix, units):
     """Attention between units (lists of token positions): sum over key pieces, then mean over
     query pieces."""
     summed = [[sum(row[k] for k in unit) for unit in units] for row in matrix]
-    return [
-        [sum(summed[q][u] for q in unit) / len(unit) for u in range(len(units))] for unit in units
-    ]
+    return [[sum(summed[q][u] for q in unit) / len(unit) for u in range(len(units))] for unit in units]
 
 
 def relations_of(parse, units_of_words, wanted):

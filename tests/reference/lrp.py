@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import torch
+
 from fairseq_headprune.nn.projections import projections
 
 E21, E19 = 1e-5, 1e-7
@@ -84,9 +85,7 @@ def attention_alpha_beta(R, heads, mode):
         flat = give_alpha_beta(R_k.ravel(), np.concatenate(z, axis=1))
         parts = np.split(flat, np.cumsum([x.size for x in head.inputs])[:-1])
         back.append([part.reshape(x.shape) for part, x in zip(parts, head.inputs)])
-    whole = rescale(
-        np.concatenate([r.ravel() for r in R]), *[p for parts in back for p in parts], eps=E21
-    )
+    whole = rescale(np.concatenate([r.ravel() for r in R]), *[p for parts in back for p in parts], eps=E21)
     return [whole[i : i + 3] for i in range(0, len(whole), 3)]
 
 
@@ -132,9 +131,7 @@ def attention_z_plus(R, heads, mode):
         if mode == "values":
             parts[0], parts[1] = 0 * parts[0], 0 * parts[1]
         back.append(parts)
-    whole = rescale_z_plus(
-        np.concatenate([r.ravel() for r in R]), *[p for parts in back for p in parts]
-    )
+    whole = rescale_z_plus(np.concatenate([r.ravel() for r in R]), *[p for parts in back for p in parts])
     return [whole[i : i + 3] for i in range(0, len(whole), 3)]
 
 
@@ -276,9 +273,7 @@ class Walk:
             key = "enc_self" if memory is None else "dec_self"
             x = self.block(steps, x, layer, layer.self_attn_layer_norm, key, number, None)
             if memory is not None:
-                x = self.block(
-                    steps, x, layer, layer.encoder_attn_layer_norm, "dec_enc", number, memory
-                )
+                x = self.block(steps, x, layer, layer.encoder_attn_layer_norm, "dec_enc", number, memory)
             x = self.block(steps, x, layer, layer.final_layer_norm, None, number, None)
         return norm(x, stack.layer_norm)
 
@@ -296,9 +291,7 @@ class Walk:
         return x + u if pre else layer_norm(x + u, norm)
 
     def feed_forward(self, x, layer):
-        W1, b1, W2, b2 = map(
-            array, (layer.fc1.weight, layer.fc1.bias, layer.fc2.weight, layer.fc2.bias)
-        )
+        W1, b1, W2, b2 = map(array, (layer.fc1.weight, layer.fc1.bias, layer.fc2.weight, layer.fc2.bias))
         hidden = layer.activation_fn(torch.from_numpy(x @ W1.T + b1)).numpy()
         return ("ffn", x, hidden, W1, b1, W2, b2), hidden @ W2.T + b2
 
@@ -341,8 +334,7 @@ class Walk:
             mask = np.triu(np.ones_like(mask), 1)
         d = p.head_dim
         heads = [
-            OneHead(*(y[:, i * d : (i + 1) * d].copy() for y in (q, k, v)), mask)
-            for i in range(len(p.heads))
+            OneHead(*(y[:, i * d : (i + 1) * d].copy() for y in (q, k, v)), mask) for i in range(len(p.heads))
         ]
         parts = [attend(*map(torch.from_numpy, h.inputs), mask).numpy() for h in heads]
         concat = np.concatenate(parts, axis=1) if parts else np.zeros((len(x), 0))
@@ -431,8 +423,5 @@ def head_relevance(model, src, prev, tokens, rule, mode):
         walk = Walk(model, src, prev)
     with torch.enable_grad():
         results = [walk.back(t, int(tokens[t]), rule, mode) for t in range(len(prev))]
-    heads = {
-        head: np.array([found.get(head, 0.0) for found, _, _ in results])
-        for head in results[0][0]
-    }
+    heads = {head: np.array([found.get(head, 0.0) for found, _, _ in results]) for head in results[0][0]}
     return heads, np.stack([s for _, s, _ in results]), np.stack([t for _, _, t in results])

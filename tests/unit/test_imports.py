@@ -16,9 +16,7 @@ REGISTERED = (
     "from fairseq.tasks import TASK_REGISTRY as t;"
     "print('gated_transformer' in a, 'label_smoothed_cross_entropy_l0' in c, 'translation_headprune' in t)"
 )
-USER_DIR = (
-    f"from argparse import Namespace; from fairseq import utils; utils.import_user_module(Namespace(user_dir={str(FOLDER)!r}));"
-)
+USER_DIR = f"from argparse import Namespace; from fairseq import utils; utils.import_user_module(Namespace(user_dir={str(FOLDER)!r}));"
 
 
 def said(code, cwd=None):
@@ -28,8 +26,16 @@ def said(code, cwd=None):
     return run.stdout.strip()
 
 
-@pytest.mark.parametrize("what", ["fairseq_headprune", "fairseq_headprune.units.layout", "fairseq_headprune.base.files",
-                                  "fairseq_headprune.commands", "fairseq_headprune.layout"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "fairseq_headprune",
+        "fairseq_headprune.units.layout",
+        "fairseq_headprune.base.files",
+        "fairseq_headprune.commands",
+        "fairseq_headprune.layout",
+    ],
+)
 def test_the_library_loads_neither_fairseq_nor_torch(what):
     assert said(f"import sys, {what}; {HEAVY}") == "[]"
 
@@ -39,9 +45,16 @@ def test_gates_and_dumps_load_no_fairseq(what):
     assert "fairseq" not in said(f"import sys, {what}; {HEAVY}")
 
 
-@pytest.mark.parametrize("before", ["", "import fairseq_headprune;", "import fairseq_headprune.units.gates, fairseq;",
-                                    "import fairseq_headprune; fairseq_headprune.register();",
-                                    "import fairseq_headprune.checkpoints.reading;"])
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "import fairseq_headprune;",
+        "import fairseq_headprune.units.gates, fairseq;",
+        "import fairseq_headprune; fairseq_headprune.register();",
+        "import fairseq_headprune.checkpoints.reading;",
+    ],
+)
 def test_user_dir_registers_in_any_order(before):
     assert said(before + USER_DIR + REGISTERED).splitlines()[-1] == "True True True"
 

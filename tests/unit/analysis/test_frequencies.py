@@ -8,9 +8,7 @@ from fairseq_headprune.base.errors import UserError
 
 def test_fairseq_dictionary(tmp_path):
     path = tmp_path / "dict.txt"
-    path.write_text(
-        "the 900\na 900\ndog 30 #fairseq:overwrite\nnew york 4\n\u2028 3\nmadeupword0000 0\n"
-    )
+    path.write_text("the 900\na 900\ndog 30 #fairseq:overwrite\nnew york 4\n\u2028 3\nmadeupword0000 0\n")
     loaded = frequencies.load(path, 2)
     assert loaded.counts == {"the": 900, "a": 900, "dog": 30, "new york": 4, "\u2028": 3}
     assert loaded.frequent == {"the", "a"}

@@ -19,8 +19,11 @@ def test_a_weight_is_kept_to_half_of_1_255(weights):
 
 def sentence():
     index = {"enc_self": [(0, 1), (2, 0)], "dec_self": [(0, 0)], "dec_enc": [(0, 0)]}
-    weights = {"enc_self": np.arange(18, dtype=np.uint8).reshape(2, 3, 3), "dec_self": np.ones((1, 2, 2), np.uint8),
-               "dec_enc": np.full((1, 2, 3), 255, np.uint8)}
+    weights = {
+        "enc_self": np.arange(18, dtype=np.uint8).reshape(2, 3, 3),
+        "dec_self": np.ones((1, 2, 2), np.uint8),
+        "dec_enc": np.full((1, 2, 3), 255, np.uint8),
+    }
     return maps.Sentence(7, ["a", "dog", "</s>"], ["Hund", "</s>"], index, weights)
 
 

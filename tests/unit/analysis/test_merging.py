@@ -23,11 +23,7 @@ def cut_sentences(draw):
     number = draw(st.integers(1, 3))
     array = draw(arrays.arrays(np.float16, (size, size, number, 2), elements=weights))
     starts = [
-        (
-            sorted({0} | draw(st.sets(st.integers(0, size - 1))))
-            if i == 0 or draw(st.booleans())
-            else ()
-        )
+        (sorted({0} | draw(st.sets(st.integers(0, size - 1)))) if i == 0 or draw(st.booleans()) else ())
         for i in range(number)
     ]
     rows = [(s, w) for s in range(number) for w in range(len(starts[s])) if draw(st.booleans())]
@@ -35,9 +31,7 @@ def cut_sentences(draw):
 
 
 def cuts(starts, tokens):
-    return Cuts.of(
-        np.array([t for s in starts for t in s]), np.array([len(s) for s in starts]), tokens
-    )
+    return Cuts.of(np.array([t for s in starts for t in s]), np.array([len(s) for s in starts]), tokens)
 
 
 def words(array, starts, sentence, head):

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from fairseq_headprune.analysis import page_tables
-from fairseq_headprune.commands import main
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.commands import main
 from tests.conftest import ROOT
 from tests.helpers.analysis_tables import ablation
 from tests.helpers.heads_json import heads_json, write_heads_json
@@ -20,8 +20,18 @@ def folder(tmp_path):
     write_heads_json(tmp_path / "pruned", removed=removed, seed=2)
     table = ablation(heads_json(types=("enc_self", "dec_enc")), clear=[("enc_self", 0, 1)])
     for layer in range(6):
-        table["records"].append({"kind": "layer", "type": "enc_self", "layer": layer, "head": None, "loss": 1.8,
-                                 "difference": 0.1 + layer / 100, "low": 0.05, "high": 0.2})
+        table["records"].append(
+            {
+                "kind": "layer",
+                "type": "enc_self",
+                "layer": layer,
+                "head": None,
+                "loss": 1.8,
+                "difference": 0.1 + layer / 100,
+                "low": 0.05,
+                "high": 0.2,
+            }
+        )
     one = table["records"][2]
     assert (one["layer"], one["head"], one["kind"]) == (0, 1, "without")
     one.update(bleu=37.0, bleu_difference=-0.456, bleu_low=-0.8, bleu_high=-0.1, bleu_p=0.012)
@@ -59,7 +69,10 @@ def test_the_nearest_heads_are_those_with_the_largest_shares(folder):
     line = next(x for x in show(folder, "roles-nearest", ".").splitlines() if x.startswith("| whole"))
     p = best["positional"]
     at = f"{p['offset']:+d}".replace("-", "−")
-    assert f"| whole | {layer}:{head} | {at} | {100 * p['share']:.1f} [{100 * p['low']:.1f}, {100 * p['high']:.1f}] |" in line
+    assert (
+        f"| whole | {layer}:{head} | {at} | {100 * p['share']:.1f} [{100 * p['low']:.1f}, {100 * p['high']:.1f}] |"
+        in line
+    )
     rare = records(folder, "whole")["enc_self", 0, 0]["rare"]
     assert f"| 0:0 | {100 * rare['rarest']:.1f} [" in line and "| 14.0 |" in line
 
@@ -86,21 +99,25 @@ def test_correlations_are_those_of_ranks(folder):
     (folder / "whole" / "heads.json").write_text(json.dumps(table))
     off = json.loads((folder / "off" / "ablation.json").read_text())
     for number, r in enumerate(r for r in off["records"] if r["kind"] == "without"):
-        r["difference"] = float(number ** 3)
+        r["difference"] = float(number**3)
     (folder / "off" / "ablation.json").write_text(json.dumps(off))
     assert "| enc-self | 48 | −1.00 | +1.00 | −1.00 |" in show(folder, "roles-correlation", "whole,off")
 
 
 def test_heads_off_are_counted_by_their_interval(folder):
     text = show(folder, "off-without", "off")
-    assert "| enc-self | 48 | 1 | 0 | 47 | +0.0300 (0:1), " in text and "| dec-enc | 48 | 0 | 0 | 48 |" in text
+    assert (
+        "| enc-self | 48 | 1 | 0 | 47 | +0.0300 (0:1), " in text and "| dec-enc | 48 | 0 | 0 | 48 |" in text
+    )
     assert "| 5 | +0.150 [+0.050, +0.200] | – | – |" in show(folder, "off-layers", "off")
     assert "| 0 | +0.100 | +0.001 (0) | +0.030 (1) | – | – | – |" in show(folder, "off-alone", "off")
 
 
 def test_bleu_is_shown_of_the_heads_that_have_it(folder):
     text = show(folder, "off-bleu", "off")
-    assert text.splitlines()[2:] == ["| enc-self 0:1 | +0.0300 [+0.0280, +0.0320] | −0.46 [−0.80, −0.10] | 0.012 |"]
+    assert text.splitlines()[2:] == [
+        "| enc-self 0:1 | +0.0300 [+0.0280, +0.0320] | −0.46 [−0.80, −0.10] | 0.012 |"
+    ]
 
 
 def test_measures_that_are_missing_are_dashes(folder):
@@ -114,13 +131,16 @@ def test_measures_that_are_missing_are_dashes(folder):
     assert "| pruned | 200 | 1,800 | none |" in show(folder, "roles-sets", ".")
 
 
-@pytest.mark.parametrize("marker, message", [
-    ("roles-sets nowhere", "no folder with a heads.json"),
-    ("nothing .", "asks for a table 'nothing'"),
-    ("roles-correlation whole", r"made from 2 folder\(s\)"),
-    ("off-bleu off,off", r"made from 1 folder\(s\)"),
-    ("off-bleu whole", "cannot read an ablation table"),
-])
+@pytest.mark.parametrize(
+    "marker, message",
+    [
+        ("roles-sets nowhere", "no folder with a heads.json"),
+        ("nothing .", "asks for a table 'nothing'"),
+        ("roles-correlation whole", r"made from 2 folder\(s\)"),
+        ("off-bleu off,off", r"made from 1 folder\(s\)"),
+        ("off-bleu whole", "cannot read an ablation table"),
+    ],
+)
 def test_what_cannot_be_made_is_refused(folder, marker, message):
     with pytest.raises(UserError, match=message):
         page_tables.make_table(*marker.split(), folder)

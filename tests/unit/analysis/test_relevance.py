@@ -8,15 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from fairseq_headprune.commands import main
 from fairseq_headprune.analysis import relevance
-from fairseq_headprune.dump import DumpWriter, make_manifest, open_dump
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.commands import main
+from fairseq_headprune.dump import DumpWriter, make_manifest, open_dump
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
-LAYOUT = HeadLayout(
-    enc_self=((0, 1, 2), (1, 2)), dec_self=((0, 1, 2), ()), dec_enc=((0, 2), (0, 1, 2))
-)
+LAYOUT = HeadLayout(enc_self=((0, 1, 2), (1, 2)), dec_self=((0, 1, 2), ()), dec_enc=((0, 2), (0, 1, 2)))
 
 
 def saved(path, rule="z-plus", seed=0, sha="ab", **shares):
@@ -128,8 +126,7 @@ def dumped(directory):
     with DumpWriter(directory, manifest) as writer:
         for id in (3, 0, 1, 2):
             steps[id] = {
-                t: rng.normal(size=(id + 1, LAYOUT.counts()[t])).astype(np.float32)
-                for t in ATTENTION_TYPES
+                t: rng.normal(size=(id + 1, LAYOUT.counts()[t])).astype(np.float32) for t in ATTENTION_TYPES
             }
             writer.add(id, ["</s>"], ["x"] * id + ["</s>"], {}, steps[id])
     return steps

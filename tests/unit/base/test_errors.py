@@ -15,8 +15,10 @@ def test_an_empty_path_is_refused_by_its_option(text, capsys):
     assert parser.parse_args(["--out", "runs/new"]).out == "runs/new"
     with pytest.raises(SystemExit) as stopped:
         parser.parse_args(["--out", text])
-    assert stopped.value.code == 2 and \
-        capsys.readouterr().err == "error: --out is empty: name a folder, . for the current one\n"
+    assert (
+        stopped.value.code == 2
+        and capsys.readouterr().err == "error: --out is empty: name a folder, . for the current one\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["roles", "match", "ablate", "figures"])

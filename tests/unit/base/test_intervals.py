@@ -32,9 +32,7 @@ def test_coverage_of_grouped_sentences():
         chance = rng.beta(3, 7, 3000)  # of a sentence; 0.3 on average
         counts = rng.integers(1, 12, 3000)
         sums = rng.binomial(counts, chance)
-        low, high = bootstrap.interval(
-            np.bincount(place, sums, 100), np.bincount(place, counts, 100)
-        )
+        low, high = bootstrap.interval(np.bincount(place, sums, 100), np.bincount(place, counts, 100))
         covered += low <= 0.3 <= high
     assert 0.90 <= covered / 400 <= 0.985
 

@@ -14,7 +14,9 @@ def told(name, source):
 
 def test_only_what_is_between_the_marks_changes():
     page = PAGE.format("main", "runs", "STALE\n| of | yesterday |") + PAGE.format("speed", "x/y.json", "")
-    expected = PAGE.format("main", "runs", "main of runs") + PAGE.format("speed", "x/y.json", "speed of x/y.json")
+    expected = PAGE.format("main", "runs", "main of runs") + PAGE.format(
+        "speed", "x/y.json", "speed of x/y.json"
+    )
     assert fill(page, told) == expected == fill(expected, told)
 
 

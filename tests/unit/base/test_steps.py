@@ -26,7 +26,11 @@ def test_json_comes_back_as_it_was(tmp_path_factory, value):
 def test_heads_of_a_layer_stand_on_one_line(tmp_path):
     write_json({"enc_self": [[0, 3], []], "text": "[\n1,\n2]"}, tmp_path / "x.json")
     assert (tmp_path / "x.json").read_text().splitlines()[1:5] == [
-        ' "enc_self": [', "  [0, 3],", "  []", " ],"]
+        ' "enc_self": [',
+        "  [0, 3],",
+        "  []",
+        " ],",
+    ]
 
 
 def test_nothing_is_left_beside_a_written_file(tmp_path):

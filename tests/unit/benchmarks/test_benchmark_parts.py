@@ -8,8 +8,8 @@ import torch
 from torch import nn
 
 from benchmarks import decoding, floor, models, profile, report, training
-from fairseq_headprune.base import timing as interleave
 from benchmarks.models import SIZES, Size
+from fairseq_headprune.base import timing as interleave
 from fairseq_headprune.base.errors import UserError
 
 TOY = SIZES["toy"]

@@ -55,15 +55,24 @@ def fconv(cfg, target):
 
 ATTACKS = {
     "fconv": (fconv, "'fconv'"),
-    "cutoff": (attack("model", "adaptive_softmax_cutoff", "[open('{}', 'w') and 1]"), "adaptive_softmax_cutoff"),
+    "cutoff": (
+        attack("model", "adaptive_softmax_cutoff", "[open('{}', 'w') and 1]"),
+        "adaptive_softmax_cutoff",
+    ),
     "xformers": (attack("model", "encoder_xformers_att_config", "open('{}', 'w') and {{}}"), "xformers"),
     "number": (attack("model", "encoder_layers", "open('{}', 'w') and 2"), "encoder_layers"),
     "task": (attack("task", "_name", "multilingual_translation"), "'multilingual_translation'"),
     "padding": (attack("task", "left_pad_source", "open('{}', 'w')"), "left_pad_source"),
     "criterion": (attack("criterion", "_name", "ctc"), "'ctc'"),
     "smoothing": (attack("criterion", "label_smoothing", "open('{}', 'w')"), "label_smoothing"),
-    "betas": (lambda cfg, t: cfg.update(optimizer={"_name": "adam", "adam_betas": f"open('{t}', 'w')"}), "adam_betas"),
-    "bpe": (lambda cfg, t: cfg.update(bpe={"_name": "sentencepiece", "sentencepiece_enable_sampling": "f()"}), "bpe"),
+    "betas": (
+        lambda cfg, t: cfg.update(optimizer={"_name": "adam", "adam_betas": f"open('{t}', 'w')"}),
+        "adam_betas",
+    ),
+    "bpe": (
+        lambda cfg, t: cfg.update(bpe={"_name": "sentencepiece", "sentencepiece_enable_sampling": "f()"}),
+        "bpe",
+    ),
 }
 
 
@@ -86,10 +95,23 @@ def test_an_option_that_would_run_is_refused_by_every_reader(tmp_path, arch, cha
 
 
 def test_flat_options_of_old_files_are_held_to_the_same(tmp_path):
-    good = Namespace(arch="transformer_iwslt_de_en", task="translation", data=["data-bin"], lr=0.1,
-                     criterion="cross_entropy", left_pad_source="True", encoder_layers=6, optimizer="adam")
+    good = Namespace(
+        arch="transformer_iwslt_de_en",
+        task="translation",
+        data=["data-bin"],
+        lr=0.1,
+        criterion="cross_entropy",
+        left_pad_source="True",
+        encoder_layers=6,
+        optimizer="adam",
+    )
     check_configuration({"args": good, "cfg": None})
-    for name, value in (("arch", "lstm"), ("encoder_layers", "f()"), ("left_pad_source", "f()"), ("task", "denoising")):
+    for name, value in (
+        ("arch", "lstm"),
+        ("encoder_layers", "f()"),
+        ("left_pad_source", "f()"),
+        ("task", "denoising"),
+    ):
         with pytest.raises(UserError, match=f"'{value}'|{name}"):
             check_configuration({"args": Namespace(**{**vars(good), name: value}), "cfg": None})
 

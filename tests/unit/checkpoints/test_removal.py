@@ -7,11 +7,12 @@ import sys
 import pytest
 import torch
 
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
-from fairseq_headprune.selection import choose
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import Head, HeadLayout
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.nn.projections import existing_layout
+from fairseq_headprune.selection import choose
+from fairseq_headprune.units.layout import Head, HeadLayout
 from tests.helpers import checkpoint_files
 from tests.helpers.our_models import config, gated, set_log_a, stock
 from tests.helpers.small_models import batch, randomise
@@ -76,8 +77,12 @@ def test_chosen_heads_leave_a_stock_checkpoint(tmp_path):
     for module, heads in ((pruned.encoder.layers[0].self_attn, SOME.enc_self[0]),):
         old = model.encoder.layers[0].self_attn
         for i, head in enumerate(heads):
-            torch.testing.assert_close(module.q_proj.weight[4 * i : 4 * i + 4], old.q_proj.weight[4 * head : 4 * head + 4])
-            torch.testing.assert_close(module.out_proj.weight[:, 4 * i : 4 * i + 4], old.out_proj.weight[:, 4 * head : 4 * head + 4])
+            torch.testing.assert_close(
+                module.q_proj.weight[4 * i : 4 * i + 4], old.q_proj.weight[4 * head : 4 * head + 4]
+            )
+            torch.testing.assert_close(
+                module.out_proj.weight[:, 4 * i : 4 * i + 4], old.out_proj.weight[:, 4 * head : 4 * head + 4]
+            )
     shared = [pruned.encoder.embed_tokens.weight, pruned.decoder.output_projection.weight]
     assert shared[0] is shared[1]
 
@@ -170,7 +175,9 @@ def test_a_cut_off_checkpoint_is_named(tmp_path):
 
 def test_other_models_are_refused(tmp_path):
     path = tmp_path / "lm.pt"
-    torch.save({"model": {"decoder.layers.0.self_attn.q_proj.weight": torch.zeros(1)}, "cfg": {"model": {}}}, path)
+    torch.save(
+        {"model": {"decoder.layers.0.self_attn.q_proj.weight": torch.zeros(1)}, "cfg": {"model": {}}}, path
+    )
     with pytest.raises(UserError, match="not an encoder-decoder Transformer"):
         checkpoints.load_checkpoint(path)
     torch.save([1, 2], path)

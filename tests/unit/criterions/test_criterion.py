@@ -6,13 +6,13 @@ from argparse import Namespace
 
 import pytest
 import torch
-
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from fairseq_headprune.units import gates, target
+
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.criterions.label_smoothed_cross_entropy_l0 import (
     LabelSmoothedCrossEntropyL0Criterion,
 )
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units import gates, target
 from fairseq_headprune.units.gates import fixed_noise
 from tests.helpers.double_precision import softmax_in_double
 from tests.helpers.our_models import gated, stock, task
@@ -100,9 +100,7 @@ def test_validation_loss_is_the_stock_criterions():
     model = gated().eval()
     (sample,) = samples([range(8)])
     loss, _, log = criterion(l0_lambda=0.5)(model, sample)
-    stock_loss, _, _ = LabelSmoothedCrossEntropyCriterion(criterion_task(), False, 0.1)(
-        model, sample
-    )
+    stock_loss, _, _ = LabelSmoothedCrossEntropyCriterion(criterion_task(), False, 0.1)(model, sample)
     assert loss.item() == stock_loss.item() == log["loss"].item()
     assert math.isclose(log["l0_penalty"].item() / sample["ntokens"], 0.5 * 24 * 0.942, rel_tol=1e-2)
 
@@ -187,23 +185,35 @@ def test_logged_scalars_are_sums_that_reduce_to_counts():
 
 def test_gates_keep_their_rate_under_fairseqs_half_precision_optimizer():
     """On the CPU fairseq has the memory-efficient one only; the flat one is checked on a GPU."""
+    import fairseq.tasks.translation  # noqa: F401  (registers the optimizers)
     from fairseq.optim.fp16_optimizer import MemoryEfficientFP16Optimizer
     from omegaconf import OmegaConf
-
-    import fairseq.tasks.translation  # noqa: F401  (registers the optimizers)
 
     cfg = OmegaConf.create(
         {
             "common": {
-                "fp16": True, "bf16": False, "fp16_init_scale": 4, "fp16_scale_window": 100,
-                "fp16_scale_tolerance": 0.0, "min_loss_scale": 1e-4, "threshold_loss_scale": None,
-                "on_cpu_convert_precision": False, "fp16_adam_stats": False, "tpu": False,
+                "fp16": True,
+                "bf16": False,
+                "fp16_init_scale": 4,
+                "fp16_scale_window": 100,
+                "fp16_scale_tolerance": 0.0,
+                "min_loss_scale": 1e-4,
+                "threshold_loss_scale": None,
+                "on_cpu_convert_precision": False,
+                "fp16_adam_stats": False,
+                "tpu": False,
             },
             "distributed_training": {"distributed_world_size": 1},
             "optimization": {"update_freq": [1], "lr": [0.01]},
             "optimizer": {
-                "_name": "adam", "lr": [0.01], "adam_betas": "(0.9, 0.98)", "adam_eps": 1e-8,
-                "weight_decay": 0.0, "use_old_adam": True, "fp16_adam_stats": False, "tpu": False,
+                "_name": "adam",
+                "lr": [0.01],
+                "adam_betas": "(0.9, 0.98)",
+                "adam_eps": 1e-8,
+                "weight_decay": 0.0,
+                "use_old_adam": True,
+                "fp16_adam_stats": False,
+                "tpu": False,
             },
         }
     )

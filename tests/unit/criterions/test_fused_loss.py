@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-
 from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     label_smoothed_nll_loss,
 )
+
 from fairseq_headprune.criterions import label_smoothed_cross_entropy_l0 as ours
 from fairseq_headprune.nn import fused_cross_entropy as fused
 from tests.helpers.our_models import stock

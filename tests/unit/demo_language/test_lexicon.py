@@ -8,9 +8,7 @@ from demo_language.lexicon import LINKS, Lexicon, zipf
 from demo_language.phrases import Sampler, open_words
 
 LEXICON = Lexicon()
-LEXEMES = [
-    lexeme for kind in (*LEXICON.core.values(), *LEXICON.tail.values()) for lexeme in kind.lexemes
-]
+LEXEMES = [lexeme for kind in (*LEXICON.core.values(), *LEXICON.tail.values()) for lexeme in kind.lexemes]
 
 
 def test_the_lexicon_is_always_the_same():

@@ -15,14 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load_file
 
+from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.dump import DumpWriter, estimate_bytes, human_size, make_manifest, open_dump
 from fairseq_headprune.dump import format as dump_format
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
-LAYOUT = HeadLayout(
-    enc_self=((0, 2), (), (1,)), dec_self=((0, 1, 2, 3), (3,)), dec_enc=((), (0, 3))
-)
+LAYOUT = HeadLayout(enc_self=((0, 2), (), (1,)), dec_self=((0, 1, 2, 3), (3,)), dec_enc=((), (0, 3)))
 NUM_HEADS = {"enc_self": 3, "dec_self": 4, "dec_enc": 4}
 
 
@@ -99,9 +97,7 @@ def layouts(draw):
     encoder, decoder = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     depth = {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
     layers = {
-        t: tuple(
-            tuple(sorted(draw(st.sets(st.integers(0, num_heads[t] - 1))))) for _ in range(depth[t])
-        )
+        t: tuple(tuple(sorted(draw(st.sets(st.integers(0, num_heads[t] - 1))))) for _ in range(depth[t]))
         for t in ATTENTION_TYPES
     }
     return HeadLayout(**layers), num_heads
@@ -229,7 +225,6 @@ def test_arrays_that_do_not_fit_the_sentence_are_refused(tmp_path, change):
 # -- interruptions ----------------------------------------------------------------------
 
 
-
 def write_and_be_killed(directory, kill_at):
     """In a child process: write 12 sentences; the kill comes just before the n-th rename, when
     files are written and not yet in place."""
@@ -307,9 +302,7 @@ def empty(path):
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize(
-    "damage", [truncate, scribble, drop_a_line, spoil_a_line, lose_the_lines, empty]
-)
+@pytest.mark.parametrize("damage", [truncate, scribble, drop_a_line, spoil_a_line, lose_the_lines, empty])
 def test_a_damaged_shard_is_named_and_the_rest_is_read(tmp_path, damage, caplog):
     sentences = three_shards(tmp_path)
     damage(tmp_path / "shard-00001.safetensors")

@@ -6,21 +6,33 @@ from fairseq_headprune.experiments import commands
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point
 
-STOCK = {"encoder_embed_dim": 512, "encoder_ffn_embed_dim": 2048, "decoder_embed_dim": 512,
-         "decoder_ffn_embed_dim": 2048, "dropout": 0.1, "encoder_normalize_before": False}
+STOCK = {
+    "encoder_embed_dim": 512,
+    "encoder_ffn_embed_dim": 2048,
+    "decoder_embed_dim": 512,
+    "decoder_ffn_embed_dim": 2048,
+    "dropout": 0.1,
+    "encoder_normalize_before": False,
+}
 
 
-@pytest.mark.parametrize("change, flags", [
-    ({}, []),
-    ({"dropout": 0.3}, ["--dropout", "0.3"]),
-    ({"encoder_normalize_before": True}, ["--encoder-normalize-before"]),
-    # a decoder as wide as the encoder needs no flag of its own
-    ({"encoder_embed_dim": 128, "decoder_embed_dim": 128}, ["--encoder-embed-dim", "128"]),
-    ({"decoder_ffn_embed_dim": 64}, ["--decoder-ffn-embed-dim", "64"]),
-    ({"share_all_embeddings": True, "share_decoder_input_output_embed": True}, ["--share-all-embeddings"]),
-    ({"share_decoder_input_output_embed": True}, ["--share-decoder-input-output-embed"]),
-    ({"quant_noise_pq": 0, "lr": [0.1], "data": "somewhere"}, []),
-])
+@pytest.mark.parametrize(
+    "change, flags",
+    [
+        ({}, []),
+        ({"dropout": 0.3}, ["--dropout", "0.3"]),
+        ({"encoder_normalize_before": True}, ["--encoder-normalize-before"]),
+        # a decoder as wide as the encoder needs no flag of its own
+        ({"encoder_embed_dim": 128, "decoder_embed_dim": 128}, ["--encoder-embed-dim", "128"]),
+        ({"decoder_ffn_embed_dim": 64}, ["--decoder-ffn-embed-dim", "64"]),
+        (
+            {"share_all_embeddings": True, "share_decoder_input_output_embed": True},
+            ["--share-all-embeddings"],
+        ),
+        ({"share_decoder_input_output_embed": True}, ["--share-decoder-input-output-embed"]),
+        ({"quant_noise_pq": 0, "lr": [0.1], "data": "somewhere"}, []),
+    ],
+)
 def test_architecture_flags(change, flags):
     assert commands.architecture_flags({**STOCK, **change}) == flags
 
@@ -38,7 +50,15 @@ def test_a_control_differs_from_a_pruned_point_by_gates_and_penalty_alone():
     pruned = finetune(Point("p", "enc", "l0", 300, 100, l0_lambda=0.01))
     assert value(control, "--gate-types") == "none" and value(pruned, "--gate-types") == "enc-self"
     extra = [part for part in pruned if part not in control]
-    assert set(extra) == {"enc-self", "--gate-lr-scale", "30", "--l0-warmup-updates", "100", "--l0-lambda", "0.01"}
+    assert set(extra) == {
+        "enc-self",
+        "--gate-lr-scale",
+        "30",
+        "--l0-warmup-updates",
+        "100",
+        "--l0-lambda",
+        "0.01",
+    }
     assert value(control, "--freeze") == value(pruned, "--freeze") == "decoder"
     assert control[-1] == "--fp16"
 
@@ -55,7 +75,9 @@ def test_settling_and_scratch_use_the_layout():
     assert value(settle, "--head-layout") == "layout.json" and value(settle, "--max-update") == "100"
     assert value(settle, "--finetune-from-model") == "removed.pt" and value(settle, "--freeze") == "decoder"
     only = Point("p", "enc", "criterion", 0, 400, criterion="random")
-    only = commands.settle(only, "removed.pt", "layout.json", STOCK, "data", "save", Budget(lr=0.5, settle_lr=0.25))
+    only = commands.settle(
+        only, "removed.pt", "layout.json", STOCK, "data", "save", Budget(lr=0.5, settle_lr=0.25)
+    )
     assert (value(only, "--lr"), value(only, "--max-update")) == ("0.5", "400")
     new = commands.scratch(point, "layout.json", STOCK, "data", "save", Budget())
     assert "--finetune-from-model" not in new and value(new, "--max-update") == "300"

@@ -12,8 +12,14 @@ def row(name, layout, **numbers):
     values.update(numbers)
     times = {"median": 1.5, "q1": 1.25, "q3": 1.75, "min": 1, "max": 2, "n": 9}
     return comparison.Row(
-        name, f"{name}.pt", layout.counts(), layout.to_dict(), signature="sig", sentences=7,
-        times=times, **values,
+        name,
+        f"{name}.pt",
+        layout.counts(),
+        layout.to_dict(),
+        signature="sig",
+        sentences=7,
+        times=times,
+        **values,
     )
 
 

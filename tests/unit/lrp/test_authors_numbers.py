@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from fairseq_headprune.units.layout import ATTENTION_TYPES
+
 from fairseq_headprune.lrp import head_relevance
 from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 from tests.helpers.double_precision import softmax_in_double
 from tests.helpers.small_models import authors_input, authors_model
 

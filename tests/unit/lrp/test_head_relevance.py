@@ -5,14 +5,15 @@ import logging
 
 import pytest
 import torch
-from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES
-from fairseq_headprune.lrp import RULES, head_relevance, normalise
-from fairseq_headprune.lrp.epsilon import Epsilon
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers.small_models import batch, small_transformer
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.lrp import RULES, head_relevance, normalise
+from fairseq_headprune.lrp.epsilon import Epsilon
+from fairseq_headprune.units.layout import ATTENTION_TYPES
+from tests.helpers.small_models import batch, small_transformer
 
 PRE = dict(encoder_normalize_before=True, decoder_normalize_before=True)
 LENGTHS = ((6, 4), (2, 5), (9, 1), (4, 7))
@@ -106,9 +107,7 @@ def test_epsilon_conserves_without_biases(options):
     bare = small_transformer(bias=0.0, **options)
     residuals = []
     for stabiliser in (1e-9, 1e-12):
-        result = head_relevance(
-            bare, src, lengths, prev, "epsilon", tokens=True, stabiliser=stabiliser
-        )
+        result = head_relevance(bare, src, lengths, prev, "epsilon", tokens=True, stabiliser=stabiliser)
         size = result.source.abs().sum(-1) + result.target.abs().sum(-1)
         residuals.append((result.residual / size.clamp_min(1))[result.valid].abs().max())
     assert residuals[0] < 1e-4 and residuals[1] < 1e-8

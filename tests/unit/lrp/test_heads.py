@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.lrp import Average, average, head_relevance, normalise
 from hypothesis import given
 from hypothesis import strategies as st
+
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.lrp import Average, average, head_relevance, normalise
 from tests.helpers.small_models import batch, small_transformer
 
 
@@ -49,9 +50,7 @@ def test_average_over_batches_is_the_mean_over_steps():
     model = small_transformer()
     src, lengths, prev, _ = batch([(5, 4), (3, 7), (6, 2)])
     whole = head_relevance(model, src, lengths, prev)
-    parts = [
-        head_relevance(model, src[i : i + 1], lengths[i : i + 1], prev[i : i + 1]) for i in range(3)
-    ]
+    parts = [head_relevance(model, src[i : i + 1], lengths[i : i + 1], prev[i : i + 1]) for i in range(3)]
     total = average(parts)
     assert total.steps == 13
     for key, table in total.table().items():

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from fairseq_headprune.units.layout import HeadLayout
+
 from fairseq_headprune.lrp import head_relevance
 from fairseq_headprune.lrp.forward import trace
 from fairseq_headprune.lrp.network import Network
+from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers.our_models import gated, set_log_a
 from tests.helpers.small_models import batch, randomise, small_transformer
 from tests.reference import lrp as reference
@@ -27,9 +28,7 @@ MODELS = {
     "embedding norms": dict(layernorm_embedding=True, **PRE, **SMALL),
     "tied embeddings": dict(share_all_embeddings=True, **SMALL),
     "learned positions": dict(encoder_learned_pos=True, decoder_learned_pos=True, **SMALL),
-    "no positions, no scale": dict(
-        no_token_positional_embeddings=True, no_scale_embedding=True, **SMALL
-    ),
+    "no positions, no scale": dict(no_token_positional_embeddings=True, no_scale_embedding=True, **SMALL),
     "gelu": dict(activation_fn="gelu", **SMALL),
     "another width in the decoder": dict(
         encoder_embed_dim=24,
@@ -44,7 +43,9 @@ MODELS = {
 def heads_below(layers):
     """A layout of 4 heads a layer with holes, and no head at all where ``layers`` says so."""
     some = ((0, 3), (1, 2, 3))
-    return HeadLayout(**{k: some if k not in layers else layers[k] for k in ("enc_self", "dec_self", "dec_enc")})
+    return HeadLayout(
+        **{k: some if k not in layers else layers[k] for k in ("enc_self", "dec_self", "dec_enc")}
+    )
 
 
 def closed_gates(layout):
@@ -61,9 +62,7 @@ def compare(model, rule, mode, definition, lengths=((4, 2), (2, 3))):
     if rule == "epsilon":
         # signed ratios amplify rounding
         options, near = {"stabiliser": 0.1}, dict(rtol=1e-6, atol=1e-8)
-    ours = head_relevance(
-        model, src, src_lengths, prev, rule, target, mode, tokens=True, **options
-    )
+    ours = head_relevance(model, src, src_lengths, prev, rule, target, mode, tokens=True, **options)
     logits = trace(Network.of(model, torch.float64), src, prev).logits
     for b, (source, steps) in enumerate(lengths):
         alone = src[b, -source:]

@@ -2,11 +2,12 @@
 
 import pytest
 import torch
+from torch import nn
+
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.lrp.support import check_model
 from tests.helpers.our_models import gated
 from tests.helpers.small_models import small_transformer
-from torch import nn
 
 
 @pytest.mark.parametrize(

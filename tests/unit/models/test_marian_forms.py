@@ -6,8 +6,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.checkpoints import reading as checkpoints, removal
+from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.lrp import head_relevance
 from fairseq_headprune.nn import decoder_step
 from fairseq_headprune.nn.activations import MORE

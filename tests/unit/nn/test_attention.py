@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from fairseq_headprune.nn.attention import HeadAttention
-from fairseq_headprune.units.gates import HeadGates, fixed_noise
-from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 from fairseq_headprune.nn.projections import attention_modules, existing_layout, open_layout
 from fairseq_headprune.recording.maps import record_attention
+from fairseq_headprune.units.gates import HeadGates, fixed_noise
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 from tests.helpers.our_models import gated, set_log_a, stock
 from tests.helpers.small_models import batch, randomise
 from tests.helpers.translate import beam, logits, same_translations, step_by_step
@@ -192,5 +192,10 @@ def test_gates_of_a_model_sit_where_the_options_say():
     model = gated(gate_types="dec-enc,enc-self")
     modules = attention_modules(model)
     assert [m.gates is not None for t in ATTENTION_TYPES for m in modules[t]] == [
-        True, True, False, False, True, True,
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
     ]

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from fairseq_headprune.models.gated_transformer import SEARCH
 from fairseq_headprune.nn import decoder_step
 from fairseq_headprune.units.layout import HeadLayout
-from fairseq_headprune.models.gated_transformer import SEARCH
 from tests.helpers.our_models import gated, set_log_a
 from tests.helpers.small_models import batch, randomise
 from tests.helpers.translate import beam, same_translations, step_by_step
@@ -17,9 +17,7 @@ OPTIONS = {
     "post-norm": {},
     "pre-norm": dict(encoder_normalize_before=True, decoder_normalize_before=True),
     "gelu, learned positions": dict(activation_fn="gelu", decoder_learned_pos=True),
-    "no positions, embedding norm": dict(
-        no_token_positional_embeddings=True, layernorm_embedding=True
-    ),
+    "no positions, embedding norm": dict(no_token_positional_embeddings=True, layernorm_embedding=True),
     "tied": dict(share_all_embeddings=True),
     "narrow embeddings": dict(decoder_input_dim=8, decoder_output_dim=8),
 }
@@ -73,6 +71,7 @@ def test_closed_gates_and_removed_heads(layout, beam_size, the_long_way):
 
 def test_hypotheses_carry_the_attention_that_fairseq_gives(the_long_way):
     from fairseq.sequence_generator import SequenceGenerator
+
     from tests.helpers.small_models import dictionary
 
     src, lengths, _, _ = batch(LENGTHS)

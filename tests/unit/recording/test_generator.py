@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.recording.generator import groups, head_attention, head_relevance, pairs
-from fairseq_headprune.units.layout import ATTENTION_TYPES
 from fairseq_headprune.recording.maps import record_attention
 from fairseq_headprune.recording.options import RecordOptions
+from fairseq_headprune.units.layout import ATTENTION_TYPES
 from tests.helpers.small_models import dictionary, small_transformer
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 30)), max_size=12)
@@ -68,9 +68,7 @@ LENGTHS_OF_A_BATCH = [(6, 3), (2, 7), (1, 1), (4, 4)]
 def test_attention_is_that_of_each_sentence_alone(model):
     symbols = dictionary(12)
     source, target = sentences(LENGTHS_OF_A_BATCH)
-    together = head_attention(
-        model, pairs(source, target, symbols.pad(), symbols.eos()), ATTENTION_TYPES
-    )
+    together = head_attention(model, pairs(source, target, symbols.pad(), symbols.eos()), ATTENTION_TYPES)
     for n, (s, t) in enumerate(zip(source, target)):
         prev = torch.cat([t[-1:], t[:-1]])[None]
         with torch.no_grad(), record_attention(model) as maps:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import HeadLayout
 from fairseq_headprune.recording.relevance_table import RelevanceTable, save_json
+from fairseq_headprune.units.layout import HeadLayout
 
 LAYOUT = HeadLayout(enc_self=((0, 1, 2), ()), dec_self=((0, 2),), dec_enc=((1,),))
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from fairseq_headprune.selection import importance
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import Head, HeadLayout
 from fairseq_headprune.nn.projections import attention_modules, existing_layout
 from fairseq_headprune.recording.maps import record_attention
+from fairseq_headprune.selection import importance
+from fairseq_headprune.units.layout import Head, HeadLayout
 from tests.helpers.double_precision import softmax_in_double
 from tests.helpers.small_models import batch, small_transformer
 
@@ -16,8 +16,12 @@ LENGTHS = [(5, 4), (7, 6), (3, 8)]
 
 def as_batch(lengths=LENGTHS, **options):
     source, source_lengths, previous, target = batch(lengths, **options)
-    return {"src_tokens": source, "src_lengths": source_lengths, "prev_output_tokens": previous,
-            "target": target}
+    return {
+        "src_tokens": source,
+        "src_lengths": source_lengths,
+        "prev_output_tokens": previous,
+        "target": target,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,8 @@ def loss_with_head_scaled(model, sample, head, scale):
         logits = model(sample["src_tokens"], sample["src_lengths"], sample["prev_output_tokens"])[0]
         weight.copy_(old)
     losses = torch.nn.functional.cross_entropy(
-        logits.transpose(1, 2), sample["target"], ignore_index=1, reduction="none")
+        logits.transpose(1, 2), sample["target"], ignore_index=1, reduction="none"
+    )
     return losses.sum(1)
 
 
@@ -48,8 +53,10 @@ def test_gradient_importance_is_the_slope_of_the_loss_in_each_head(model):
     with softmax_in_double():
         found = importance.gradient_importance(model, [sample])
         for head in existing_layout(model):
-            slope = (loss_with_head_scaled(model, sample, head, 1 + step)
-                     - loss_with_head_scaled(model, sample, head, 1 - step)) / (2 * step)
+            slope = (
+                loss_with_head_scaled(model, sample, head, 1 + step)
+                - loss_with_head_scaled(model, sample, head, 1 - step)
+            ) / (2 * step)
             slow[head] = float(slope.abs().sum()) / tokens
     for head in slow:
         layer = [v for h, v in slow.items() if (h.type, h.layer) == (head.type, head.layer)]
@@ -107,13 +114,16 @@ FULL = HeadLayout.full(2, 2, 1, 2)
 SCORES = {head: float(i % 4) for i, head in enumerate(FULL)}
 
 
-@pytest.mark.parametrize("target, kept", [
-    ({"enc_self": 1}, {"enc_self": [[], [1]], "dec_self": [[0, 1]], "dec_enc": [[0, 1]]}),
-    ({"enc_self": 0, "dec_self": 1}, {"enc_self": [[], []], "dec_self": [[1]], "dec_enc": [[0, 1]]}),
-    ({"total": 8}, FULL.to_dict()),
-    # equal scores: the standard order decides
-    ({"total": 3}, {"enc_self": [[], [0, 1]], "dec_self": [[]], "dec_enc": [[1]]}),
-])
+@pytest.mark.parametrize(
+    "target, kept",
+    [
+        ({"enc_self": 1}, {"enc_self": [[], [1]], "dec_self": [[0, 1]], "dec_enc": [[0, 1]]}),
+        ({"enc_self": 0, "dec_self": 1}, {"enc_self": [[], []], "dec_self": [[1]], "dec_enc": [[0, 1]]}),
+        ({"total": 8}, FULL.to_dict()),
+        # equal scores: the standard order decides
+        ({"total": 3}, {"enc_self": [[], [0, 1]], "dec_self": [[]], "dec_enc": [[1]]}),
+    ],
+)
 def test_highest(target, kept):
     assert importance.highest(SCORES, target, FULL).to_dict() == kept
 

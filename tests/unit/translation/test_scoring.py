@@ -36,13 +36,16 @@ def test_an_empty_hypothesis_is_one():
     assert scoring.parse_generate(OUTPUT.replace("H-0\t-0.25\tA", "H-0\t-0.25\t")).hypotheses[0] == ""
 
 
-@pytest.mark.parametrize("text, expected, message", [
-    (OUTPUT.replace("H-0", "X-0"), None, "1 hypotheses for 2 sources"),
-    (OUTPUT.replace("-0\t", "-2\t"), None, "translate the set again"),
-    (OUTPUT, 3, "2 sentences, the test set has 3"),
-    (OUTPUT.replace("T-0", "X-0"), None, "1 references for 2 sources"),
-    ("", None, "0 hypotheses for 0 sources"),
-])
+@pytest.mark.parametrize(
+    "text, expected, message",
+    [
+        (OUTPUT.replace("H-0", "X-0"), None, "1 hypotheses for 2 sources"),
+        (OUTPUT.replace("-0\t", "-2\t"), None, "translate the set again"),
+        (OUTPUT, 3, "2 sentences, the test set has 3"),
+        (OUTPUT.replace("T-0", "X-0"), None, "1 references for 2 sources"),
+        ("", None, "0 hypotheses for 0 sources"),
+    ],
+)
 def test_missing_sentences_stop_the_scoring(text, expected, message):
     with pytest.raises(UserError, match=message):
         scoring.parse_generate(text, expected=expected)
@@ -50,14 +53,19 @@ def test_missing_sentences_stop_the_scoring(text, expected, message):
 
 def test_detokenisation_joins_split_hyphens_and_unescapes():
     assert scoring.detokenize(["Ein T @-@ Shirt &amp; ein &quot; Hut &quot; ."], "de") == [
-        'Ein T-Shirt & ein "Hut".']
+        'Ein T-Shirt & ein "Hut".'
+    ]
 
 
 def test_length_classes_cover_every_sentence_once():
     hypotheses = [f"a b c {i} e" for i in range(30)]
     records = scoring.by_length(hypotheses, hypotheses, list(range(1, 31)))
     assert [(r["over"], r["up_to"], r["sentences"]) for r in records] == [
-        (0, 10, 10), (10, 15, 5), (15, 20, 5), (20, None, 10)]
+        (0, 10, 10),
+        (10, 15, 5),
+        (15, 20, 5),
+        (20, None, 10),
+    ]
     assert records[0]["bleu"] == pytest.approx(100)
 
 
@@ -70,7 +78,8 @@ def test_summed_sentence_statistics_give_corpus_bleu(pairs):
     hypotheses, references = map(list, zip(*pairs))
     summed = scoring.sentence_statistics(hypotheses, references).sum(0)
     assert scoring.bleu_of(summed) == pytest.approx(
-        BLEU().corpus_score(hypotheses, [references]).score, abs=1e-9)
+        BLEU().corpus_score(hypotheses, [references]).score, abs=1e-9
+    )
 
 
 def test_paired_bootstrap_sees_a_difference_and_sees_none():

@@ -36,7 +36,11 @@ def test_unknown_is_escaped_in_references_alone():
     made = dictionary("cats")
     ids = made.encode_line("dogs cats", add_if_not_exist=False, append_eos=False)
     assert scoring.words(made, ids, "subword_nmt") == "<unk> cats"
-    assert scoring.words(made, ids, "subword_nmt", reference=True) == made.string(ids, escape_unk=True) == "<<unk>> cats"
+    assert (
+        scoring.words(made, ids, "subword_nmt", reference=True)
+        == made.string(ids, escape_unk=True)
+        == "<<unk>> cats"
+    )
 
 
 @pytest.mark.parametrize("tokenized", [True, False])

@@ -8,8 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_headprune.units import gates
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units import gates
 from fairseq_headprune.units.gates import HeadGates
 
 
@@ -30,9 +30,7 @@ def test_sample_and_its_gradient_equal_the_authors(oracle):
 
 def test_p_open_and_the_penalty_gradient_equal_the_authors(oracle):
     log_a = torch.tensor(oracle["grid/log_a"], requires_grad=True)
-    np.testing.assert_allclose(
-        gates.p_open(log_a).detach(), oracle["grid/p_open"], atol=1e-5, rtol=0
-    )
+    np.testing.assert_allclose(gates.p_open(log_a).detach(), oracle["grid/p_open"], atol=1e-5, rtol=0)
     (grad,) = torch.autograd.grad(gates.p_open(log_a).sum(), log_a)
     np.testing.assert_allclose(grad, oracle["grid/d_penalty_d_log_a"], atol=2e-5)
 

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairseq_headprune.units import gates, target
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units import gates, target
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,9 @@ def test_parse(text, parsed):
     assert target.parse_target(text) == parsed
 
 
-@pytest.mark.parametrize("text", ["", "ten", "-3", "²", "enc-self=²", "enc-self", "enc=3", "enc-self=1,enc-self=2"])
+@pytest.mark.parametrize(
+    "text", ["", "ten", "-3", "²", "enc-self=²", "enc-self", "enc=3", "enc-self=1,enc-self=2"]
+)
 def test_unreadable_targets_are_refused(text):
     with pytest.raises(UserError, match="--keep"):
         target.parse_target(text, "--keep")

@@ -8,8 +8,8 @@ from fairseq_headprune.analysis.ablation.command import LossDifference
 from fairseq_headprune.analysis.ablation.heads_off import heads_off, interventions
 from fairseq_headprune.analysis.ablation.sentence_loss import Losses, Scorer
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
 from fairseq_headprune.nn.projections import attention_modules, open_layout
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
 from tests.helpers import our_models
 from tests.helpers.small_models import batch, dictionary, small_transformer
 
@@ -42,8 +42,11 @@ def models():
 @pytest.mark.parametrize("make", [make for _, make in models()], ids=[name for name, _ in models()])
 def test_off_is_the_same_as_zeros_in_w_o(make):
     src, lengths, prev, _ = batch([(5, 4), (3, 6)])
-    for off in ([Head("enc_self", 0, 2)], [Head("dec_self", 1, 3), Head("dec_enc", 0, 0)],
-                [Head("dec_enc", 0, h) for h in range(4)]):
+    for off in (
+        [Head("enc_self", 0, 2)],
+        [Head("dec_self", 1, 3), Head("dec_enc", 0, 0)],
+        [Head("dec_enc", 0, h) for h in range(4)],
+    ):
         model = make()
         before = run(model, src, lengths, prev)
         with heads_off(model, off):
@@ -89,8 +92,11 @@ def test_interventions_of_a_layout():
 
 def collated(model_batch, ids):
     src, lengths, prev, target = model_batch
-    return {"id": torch.tensor(ids), "target": target,
-            "net_input": {"src_tokens": src, "src_lengths": lengths, "prev_output_tokens": prev}}
+    return {
+        "id": torch.tensor(ids),
+        "target": target,
+        "net_input": {"src_tokens": src, "src_lengths": lengths, "prev_output_tokens": prev},
+    }
 
 
 def test_losses_are_those_of_one_sentence_at_a_time_in_order():

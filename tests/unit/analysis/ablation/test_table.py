@@ -13,8 +13,16 @@ LAYOUT = HeadLayout.full(2, 2, 2, 2)
 
 
 def record(kind, layer, head, difference, width=0.01):
-    return {"kind": kind, "type": "enc_self", "layer": layer, "head": head, "loss": 1 + difference,
-            "difference": difference, "low": difference - width, "high": difference + width}
+    return {
+        "kind": kind,
+        "type": "enc_self",
+        "layer": layer,
+        "head": head,
+        "loss": 1 + difference,
+        "difference": difference,
+        "low": difference - width,
+        "high": difference + width,
+    }
 
 
 RECORDS = [record("without", 0, 0, 0.001), record("without", 0, 1, 0.5), record("without", 1, 0, -0.2),
@@ -22,17 +30,28 @@ RECORDS = [record("without", 0, 0, 0.001), record("without", 0, 1, 0.5), record(
 
 
 def table():
-    return {"provenance": {"options": {"level": 0.95}}, "baseline": {"loss": 1.0, "sentences": 10, "tokens": 100},
-            "records": RECORDS}
+    return {
+        "provenance": {"options": {"level": 0.95}},
+        "baseline": {"loss": 1.0, "sentences": 10, "tokens": 100},
+        "records": RECORDS,
+    }
 
 
 def test_the_summary_counts_what_chance_would_give_too():
     text = ablation_table.summary(table())
     assert "whole model: loss 1.0000 nats per token (10 sentences, 100 tokens)" in text
-    assert "one head off: of 4, 1 make the loss larger and 1 smaller (95 % interval without 0; by chance alone about 0.1 each)" in text
+    assert (
+        "one head off: of 4, 1 make the loss larger and 1 smaller (95 % interval without 0; by chance alone about 0.1 each)"
+        in text
+    )
     lines = text.splitlines()
     assert lines[lines.index(next(x for x in lines if x.startswith("head"))) + 1].split() == [
-        "enc-self:0:1", "+0.5000", "+0.4900", "+0.5100", "-"]  # the largest first
+        "enc-self:0:1",
+        "+0.5000",
+        "+0.4900",
+        "+0.5100",
+        "-",
+    ]  # the largest first
     assert "enc-self:0 " in text  # a layer
 
 

@@ -10,8 +10,15 @@ matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
 
 from fairseq_headprune.analysis import head_table, maps  # noqa: E402
-from fairseq_headprune.analysis.figures import command, fig03_relative_positions, fig06_hard_concrete  # noqa: E402
-from fairseq_headprune.analysis.figures import fig07_bleu_encoder_heads, fig11_ablation, inputs, style  # noqa: E402
+from fairseq_headprune.analysis.figures import (  # noqa: E402  # noqa: E402
+    command,
+    fig03_relative_positions,
+    fig06_hard_concrete,
+    fig07_bleu_encoder_heads,
+    fig11_ablation,
+    inputs,
+    style,
+)
 from fairseq_headprune.analysis.roles.heads import Function  # noqa: E402
 from fairseq_headprune.units import gates  # noqa: E402
 from tests.helpers.analysis_tables import ablation, sweep, write_maps, write_points  # noqa: E402
@@ -29,7 +36,9 @@ def settings():
 def given(tmp_path):
     tables = [head_table.read(f"m{i}={write_heads_json(tmp_path / str(i), seed=i)}") for i in (1, 2, 3)]
     points = inputs.read_points(write_points(tmp_path / "points", sweep()))
-    return inputs.Inputs(tables, points, maps.read(write_maps(tmp_path / "maps.json")), ablation(heads_json(seed=1)))
+    return inputs.Inputs(
+        tables, points, maps.read(write_maps(tmp_path / "maps.json")), ablation(heads_json(seed=1))
+    )
 
 
 def texts(axes):
@@ -64,7 +73,9 @@ def test_heat_maps_have_a_cell_a_head_sorted_by_relevance(given):
     assert numbers[1] == f"{table.records[most]['relevance']:.2f}".replace("0.", ".", 1)
 
 
-@pytest.mark.parametrize("known, order", [(True, "heads, most relevant of each layer first"), (False, "heads by number")])
+@pytest.mark.parametrize(
+    "known, order", [(True, "heads, most relevant of each layer first"), (False, "heads by number")]
+)
 def test_the_grid_of_functions_says_how_it_is_sorted(known, order, given):
     if not known:
         for record in given.tables[0].records.values():
@@ -75,8 +86,11 @@ def test_the_grid_of_functions_says_how_it_is_sorted(known, order, given):
 def test_functions_show_color_hatch_and_words(given):
     axes = command.draw("fig01_heads", given)["fig01c_heads"].axes[0]
     colors = [matplotlib.colors.to_hex(p.get_facecolor()) for p in marked(axes, "stripe")]
-    assert sorted(colors) == sorted([style.FUNCTIONS["rare"].color] + 2 * [style.FUNCTIONS["positional"].color]
-                                    + 3 * [style.FUNCTIONS["syntactic"].color])
+    assert sorted(colors) == sorted(
+        [style.FUNCTIONS["rare"].color]
+        + 2 * [style.FUNCTIONS["positional"].color]
+        + 3 * [style.FUNCTIONS["syntactic"].color]
+    )
     shown = texts(axes)
     for text in ("−1", "+1", "v→s", "o→v", "adj→n", "rare"):
         assert text in shown
@@ -200,8 +214,19 @@ def test_figure_7_draws_a_line_a_recipe(tmp_path):
 
 
 def test_figure_7_tells_every_series_from_the_others():
-    ways = ["gates (L0)", "gradient", "random", "lrp-epsilon", "lrp-z-plus", "lrp-alpha-beta", "confidence", "same heads"]
-    names = [f"{way}, {recipe}" for way in ways for recipe in ("fine-tuned", "one shot")] + ["gates (L0), 9 updates"]
+    ways = [
+        "gates (L0)",
+        "gradient",
+        "random",
+        "lrp-epsilon",
+        "lrp-z-plus",
+        "lrp-alpha-beta",
+        "confidence",
+        "same heads",
+    ]
+    names = [f"{way}, {recipe}" for way in ways for recipe in ("fine-tuned", "one shot")] + [
+        "gates (L0), 9 updates"
+    ]
     found = fig07_bleu_encoder_heads.looks(names, ways)
     assert len({(k["color"], k["fillstyle"], k["linestyle"]) for k in found.values()}) == len(names)
     assert len({(k["marker"], k["fillstyle"]) for k in found.values()}) == len(names)
@@ -211,9 +236,18 @@ def test_figure_7_tells_every_series_from_the_others():
 
 
 def test_figure_7_draws_lines_through_the_means_of_equal_counts(tmp_path):
-    records = [*sweep(), {**sweep()[3], "name": "enc-l1-seed2", "scores": {"together": {"bleu": 36.9}, "a": {"bleu": 1}, "b": {"bleu": 1}}}]
+    records = [
+        *sweep(),
+        {
+            **sweep()[3],
+            "name": "enc-l1-seed2",
+            "scores": {"together": {"bleu": 36.9}, "a": {"bleu": 1}, "b": {"bleu": 1}},
+        },
+    ]
     points = inputs.read_points(write_points(tmp_path, records))
-    figure = command.draw("fig07_bleu_encoder_heads", inputs.Inputs(points=points))["fig07_bleu_encoder_heads"]
+    figure = command.draw("fig07_bleu_encoder_heads", inputs.Inputs(points=points))[
+        "fig07_bleu_encoder_heads"
+    ]
     drawn = [line.get_xydata().round(6).tolist() for line in figure.axes[0].lines]
     assert [[17, 36.9], [17, 38.9], [4, 38.1]] in drawn and [[17, 37.9], [4, 38.1]] in drawn
 
@@ -222,7 +256,9 @@ def test_figure_8_names_models_that_have_equally_many_heads(tmp_path):
     records = [r for r in sweep() if r["name"] in ("baseline", "enc-l1", "enc-l2")]
     records.append({**records[-1], "name": "enc-l2-seed2"})
     points = inputs.read_points(write_points(tmp_path, records))
-    axes = command.draw("fig08_retained_functions", inputs.Inputs(points=points))["fig08_retained_functions"].axes[0]
+    axes = command.draw("fig08_retained_functions", inputs.Inputs(points=points))[
+        "fig08_retained_functions"
+    ].axes[0]
     assert [t.get_text() for t in axes.get_xticklabels()] == ["17\nenc-l1", "4\nenc-l2", "4\nenc-l2-seed2"]
 
 
@@ -258,7 +294,11 @@ def test_pairs_of_layers(layers, pairs):
 
 def test_figure_11_sets_what_was_done_beside_what_was_seen(given):
     axes = command.draw("fig11_ablation", given)["fig11_ablation"].axes[0]
-    points = sum(len(c.get_offsets()) for c in axes.collections if hasattr(c, "get_offsets") and c.get_label()[0] != "_")
+    points = sum(
+        len(c.get_offsets())
+        for c in axes.collections
+        if hasattr(c, "get_offsets") and c.get_label()[0] != "_"
+    )
     assert points == 48
 
 
@@ -304,7 +344,9 @@ def test_a_new_figure_is_one_new_file(given, monkeypatch):
     import sys
     import types
 
-    module = types.ModuleType("fairseq_headprune.analysis.figures.fig99_new", "A new one: how many heads there are.\n\nMore.")
+    module = types.ModuleType(
+        "fairseq_headprune.analysis.figures.fig99_new", "A new one: how many heads there are.\n\nMore."
+    )
     module.draw = lambda inputs: f"{len(inputs.main().records)} heads\n"
     monkeypatch.setitem(sys.modules, "fairseq_headprune.analysis.figures.fig99_new", module)
     assert command.draw("fig99_new", given) == {"fig99_new": "48 heads\n"}
@@ -315,9 +357,21 @@ def test_a_new_figure_is_one_new_file(given, monkeypatch):
 
 # Machado et al. 2009, severity 1.0, on linear RGB
 DEFICIENCIES = {
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
     "none": np.eye(3).tolist(),
 }
 
@@ -338,7 +392,10 @@ def contrast(one, two):
 
 @pytest.mark.parametrize("name", DEFICIENCIES)
 def test_colors_of_functions_differ_in_lightness_for_every_eye_and_in_print(name):
-    seen = [luminance(np.array(DEFICIENCIES[name]) @ linear(k.color)) for k in [*style.FUNCTIONS.values(), style.NONE]]
+    seen = [
+        luminance(np.array(DEFICIENCIES[name]) @ linear(k.color))
+        for k in [*style.FUNCTIONS.values(), style.NONE]
+    ]
     for i, one in enumerate(seen):
         for two in seen[i + 1 :]:
             assert contrast(one, two) > 1.3

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairseq_headprune.analysis import head_table
-from fairseq_headprune.analysis.matching import pairs as matching, shared_sentences
+from fairseq_headprune.analysis.matching import pairs as matching
+from fairseq_headprune.analysis.matching import shared_sentences
 from fairseq_headprune.dump import open_dump
 from fairseq_headprune.units.layout import Head
 from tests.helpers.dumps import random_attention, write_dump
@@ -19,7 +20,13 @@ HEADS = [Head("enc_self", 0, i) for i in range(6)]
 
 
 def record(**more):
-    base = {"functions": [], "confidence": 0.5, "positional": {"offset": -1, "share": 0.4}, "syntactic": None, "rare": None}
+    base = {
+        "functions": [],
+        "confidence": 0.5,
+        "positional": {"offset": -1, "share": 0.4},
+        "syntactic": None,
+        "rare": None,
+    }
     return {**base, **more}
 
 
@@ -42,7 +49,9 @@ def test_a_shared_function_counts_and_none_does_not():
 
 
 def test_measures_that_one_lacks_are_left_out():
-    a = record(syntactic={"nsubj": {"h->d": {"accuracy": 0.6}, "d->h": {"accuracy": None}}}, rare={"two_rarest": 0.8})
+    a = record(
+        syntactic={"nsubj": {"h->d": {"accuracy": 0.6}, "d->h": {"accuracy": None}}}, rare={"two_rarest": 0.8}
+    )
     assert similarity(a, record()) == 1
     b = record(syntactic={"nsubj": {"h->d": {"accuracy": 0.2}, "d->h": {"accuracy": 0.9}}})
     assert similarity(a, b) == pytest.approx(1 - 0.4 / 3)
@@ -134,14 +143,28 @@ def test_permuted_heads_are_found_by_their_attention(tmp_path, pieces):
 def test_sentences_with_other_words_are_not_compared(tmp_path):
     rng = np.random.default_rng(3)
     for name, words in (("one", ["a", "b"]), ("two", ["a", "c"])):
-        write_dump(tmp_path / name, [{"source": words, "attention": {"enc_self": random_attention(rng, 1, 2, 3, 3)}}], heads=2)
-    found = shared_sentences.mean_similarity(open_dump(tmp_path / "one"), open_dump(tmp_path / "two"), "enc_self", 10)
+        write_dump(
+            tmp_path / name,
+            [{"source": words, "attention": {"enc_self": random_attention(rng, 1, 2, 3, 3)}}],
+            heads=2,
+        )
+    found = shared_sentences.mean_similarity(
+        open_dump(tmp_path / "one"), open_dump(tmp_path / "two"), "enc_self", 10
+    )
     assert found == (None, 0)
 
 
 def test_the_same_functions_at_other_numbers_are_matched(tmp_path):
-    functions = {("enc_self", 0, 0): "rare words", ("enc_self", 1, 2): "positional -1", ("enc_self", 2, 1): "syntactic nsubj h->d"}
-    moved = {("enc_self", 0, 5): "rare words", ("enc_self", 0, 1): "positional -1", ("enc_self", 3, 7): "syntactic nsubj h->d"}
+    functions = {
+        ("enc_self", 0, 0): "rare words",
+        ("enc_self", 1, 2): "positional -1",
+        ("enc_self", 2, 1): "syntactic nsubj h->d",
+    }
+    moved = {
+        ("enc_self", 0, 5): "rare words",
+        ("enc_self", 0, 1): "positional -1",
+        ("enc_self", 3, 7): "syntactic nsubj h->d",
+    }
     tables = []
     for name, chosen, seed in (("a", functions, 1), ("b", moved, 2)):
         (tmp_path / name).mkdir()

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis import head_table, maps
+from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis.report import claims
 from fairseq_headprune.analysis.report.page import build, embed, page_data
 from fairseq_headprune.units.layout import Head
@@ -28,7 +28,10 @@ def everything(claim):
 
 def test_a_claim_names_checkpoint_head_data_measure_and_uncertainty(table):
     claim = claims.claim(table, POSITIONAL)
-    assert "Head 1 of enc-self layer 0" in claim["where"] and "model-1.pt (sha256 000000000000)" in claim["where"]
+    assert (
+        "Head 1 of enc-self layer 0" in claim["where"]
+        and "model-1.pt (sha256 000000000000)" in claim["where"]
+    )
     assert "200 sentences" in claim["where"]
     record = table.records[POSITIONAL]["positional"]
     seen = claim["observed"][0]
@@ -39,7 +42,10 @@ def test_a_claim_names_checkpoint_head_data_measure_and_uncertainty(table):
 
 def test_without_an_intervention_nothing_is_said_about_effects(table):
     claim = claims.claim(table, POSITIONAL)
-    assert claim["headline"] == "Observed only: this head shows the pattern positional -1; its effect was not tested."
+    assert (
+        claim["headline"]
+        == "Observed only: this head shows the pattern positional -1; its effect was not tested."
+    )
     assert claim["intervened"] == [
         "Nothing was changed. What the model's output owes to this head is not known: the observations above do not show it."
     ]
@@ -58,8 +64,13 @@ def test_an_intervention_is_told_with_its_rule_metric_data_and_interval(table):
     off = ablation_table.by_head(data)[POSITIONAL]
     claim = claims.claim(table, POSITIONAL, off, ablation_table.by_head(data, "alone")[POSITIONAL], data)
     first = claim["intervened"][0]
-    for part in ("its output is zero", "+0.0300 nats per target token", "95 % interval +0.0280 to +0.0320",
-                 "1,014 sentences of data-bin, subset valid", "worse"):
+    for part in (
+        "its output is zero",
+        "+0.0300 nats per target token",
+        "95 % interval +0.0280 to +0.0320",
+        "1,014 sentences of data-bin, subset valid",
+        "worse",
+    ):
         assert part in first
     assert claim["intervened"][1].startswith("All other heads of its layer")
     assert "Observed and tested" in claim["headline"] and len(claim["open"]) == 3
@@ -71,7 +82,9 @@ def test_decoder_heads_and_missing_measures_are_told_without_numbers(table):
     assert not any("nsubj" in o["seen"] or "rarest" in o["seen"] for o in observed)
     table.records[head]["positional"].update(share=None)
     table.records[head].update(relevance=None, confidence=None)
-    assert claims.claim(table, head)["observed"] == [{"seen": "No query token was counted.", "criterion": "", "holds": ""}]
+    assert claims.claim(table, head)["observed"] == [
+        {"seen": "No query token was counted.", "criterion": "", "holds": ""}
+    ]
 
 
 def test_data_cannot_leave_its_place_in_the_page():
@@ -103,7 +116,9 @@ def page(tmp_path_factory):
     need_chromium()
     folder = tmp_path_factory.mktemp("page")
     table = head_table.read(f"demo={write_heads_json(folder, types=('enc_self', 'dec_enc'))}")
-    text = build(table, ablation(heads_json(), clear=[POSITIONAL]), maps.read(write_maps(folder / "maps.json")))
+    text = build(
+        table, ablation(heads_json(), clear=[POSITIONAL]), maps.read(write_maps(folder / "maps.json"))
+    )
     (folder / "report.html").write_text(text, encoding="utf-8")
     with browser(folder / "profile") as opened:
         opened.open((folder / "report.html").as_uri())
@@ -138,8 +153,13 @@ def test_in_a_browser_tables_sort_and_cells_change_color(page):
     page.click('th[data-column="name"] button')
     assert page.run("return document.querySelector('#table tbody tr').dataset.head") == "dec-enc:0:0"
     before = page.run("return document.querySelector('.cell[data-head=\"enc-self:5:0\"]').style.background")
-    page.run("const s = document.getElementById('color'); s.value = 'loss'; s.dispatchEvent(new Event('change'))")
-    assert page.run("return document.querySelector('.cell[data-head=\"enc-self:5:0\"]').style.background") != before
+    page.run(
+        "const s = document.getElementById('color'); s.value = 'loss'; s.dispatchEvent(new Event('change'))"
+    )
+    assert (
+        page.run("return document.querySelector('.cell[data-head=\"enc-self:5:0\"]').style.background")
+        != before
+    )
     page.click("#table tbody tr:nth-child(3)")
     assert page.count("#table tr.chosen") == 1
 
@@ -161,5 +181,7 @@ def test_in_a_browser_a_model_without_functions_opens_on_its_most_relevant_head(
         assert page.text("#details h2").endswith("layer 3, head 4")
         assert page.run("return document.getElementById('color').value") == "relevance"
         assert page.text("#table tbody tr td:nth-child(2)") == "–"
-        page.run("const s = document.getElementById('color'); s.value = 'functions'; s.dispatchEvent(new Event('change'))")
+        page.run(
+            "const s = document.getElementById('color'); s.value = 'functions'; s.dispatchEvent(new Event('change'))"
+        )
         assert "no head meets a criterion" in page.text("#legend")

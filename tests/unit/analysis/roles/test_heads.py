@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from fairseq_headprune.analysis.roles import heads as roles
 from fairseq_headprune.analysis.frequencies import Frequencies
 from fairseq_headprune.analysis.merging import to_float
+from fairseq_headprune.analysis.roles import heads as roles
 from tests.reference import head_roles
 
 # Few different weights, so that ties and rows of zeros are common.
@@ -16,9 +16,7 @@ weights = st.sampled_from([0.0, 0.1, 0.2, 0.5])
 
 
 def attention(keys, queries, sentences=2, heads=3):
-    return arrays.arrays(
-        np.float16, (keys, queries, sentences, heads), elements=weights.map(np.float16)
-    )
+    return arrays.arrays(np.float16, (keys, queries, sentences, heads), elements=weights.map(np.float16))
 
 
 sizes = st.tuples(st.integers(1, 5), st.integers(1, 5))
@@ -37,9 +35,7 @@ def test_largest_gives_every_row_one_vote(array):
         expected = head_roles.row_votes(list(array[(slice(None), *index)].astype(float)))
         assert to_float(found.weight)[index] == array[(slice(None), *index)].max()
         assert found.count[index] == len(expected)
-        given_ = {
-            k: vote[index] for k in np.flatnonzero(found.at[(slice(None), *index)]) if vote[index]
-        }
+        given_ = {k: vote[index] for k in np.flatnonzero(found.at[(slice(None), *index)]) if vote[index]}
         assert given_ == pytest.approx({k: float(v) for k, v in expected.items()})
 
 

@@ -28,9 +28,7 @@ def questions(tmp_path, relations=("nsubj", "obj", "amod"), keep_subtypes=False)
 
 def test_questions(tmp_path):
     asked = questions(tmp_path).ask(range(5), [text.split() for text, _ in SENTENCES])
-    found = list(
-        zip(*(getattr(asked, name).tolist() for name in ("sentence", "query", "slot", "key")))
-    )
+    found = list(zip(*(getattr(asked, name).tolist() for name in ("sentence", "query", "slot", "key"))))
     assert found == sorted(found)
     assert set(found) == {
         (0, 1, 0, 0), (0, 0, 1, 1), (0, 1, 2, 2), (0, 2, 3, 1),

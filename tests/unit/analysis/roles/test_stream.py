@@ -5,12 +5,13 @@ import random
 import numpy as np
 import pytest
 
-from fairseq_headprune.analysis.roles import tables as roles_tables, stream
 from fairseq_headprune.analysis.frequencies import Frequencies
 from fairseq_headprune.analysis.parses import ConlluFile, relation_name
+from fairseq_headprune.analysis.roles import stream
+from fairseq_headprune.analysis.roles import tables as roles_tables
 from fairseq_headprune.analysis.roles.heads import Thresholds, functions
-from fairseq_headprune.dump import open_dump
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.dump import open_dump
 from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers.dumps import EOS, conllu_text, pointing, random_attention, write_dump
 from tests.reference import head_roles
@@ -18,9 +19,7 @@ from tests.reference import head_roles
 RELATIONS = ("nsubj", "obj", "amod")
 
 
-def analyse(
-    path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",), relations=RELATIONS
-):
+def analyse(path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",), relations=RELATIONS):
     """heads.json's content (without provenance) and the pass itself."""
     dump = open_dump(path)
     if trees is not None:
@@ -47,9 +46,7 @@ def random_sentence(rng, generator):
     """Words cut into pieces, a tree over them, and attention of three types."""
     words, pieces, units = [], [], []
     for _ in range(rng.choice((0, 1, 1, 2, 5, 9))):
-        parts = [
-            rng.choice("abcdefgh") * rng.randint(1, 2) for _ in range(rng.choice((1, 1, 1, 2, 3)))
-        ]
+        parts = [rng.choice("abcdefgh") * rng.randint(1, 2) for _ in range(rng.choice((1, 1, 1, 2, 3)))]
         units.append(list(range(len(pieces), len(pieces) + len(parts))))
         pieces += [part + "@@" for part in parts[:-1]] + parts[-1:]
         words.append("".join(parts))
@@ -58,9 +55,7 @@ def random_sentence(rng, generator):
     for i, word in enumerate(words):
         above = order[: order.index(i)]
         head = rng.choice(above) + 1 if above else 0
-        label = (
-            rng.choice(("nsubj", "nsubj:pass", "obj", "dobj", "amod", "det")) if head else "root"
-        )
+        label = rng.choice(("nsubj", "nsubj:pass", "obj", "dobj", "amod", "det")) if head else "root"
         tree.append((word, head, label))
     target = [rng.choice("xyz") for _ in range(rng.choice((0, 1, 4)))]
     s, t = len(pieces) + 1, len(target) + 1
@@ -95,9 +90,7 @@ def random_case(tmp_path_factory):
         types=("enc_self", "dec_self", "dec_enc"), relevance=("enc_self", "dec_enc"), heads=4,
         shard_bytes=20_000,
     )  # fmt: skip
-    counts = {
-        piece: n for n, piece in enumerate(sorted({t for s in sentences for t in s["source"]}))
-    }
+    counts = {piece: n for n, piece in enumerate(sorted({t for s in sentences for t in s["source"]}))}
     content, analysis, _ = analyse(
         directory / "dump",
         directory,
@@ -107,8 +100,7 @@ def random_case(tmp_path_factory):
         types=("enc_self", "dec_self", "dec_enc"),
     )
     halves = [
-        {t: s["attention"][t].astype(np.float16).astype(float) for t in s["attention"]}
-        for s in sentences
+        {t: s["attention"][t].astype(np.float16).astype(float) for t in s["attention"]} for s in sentences
     ]
     return sentences, halves, counts, content, analysis
 
@@ -122,8 +114,7 @@ def test_confidence_and_positions_as_the_reference(random_case, type):
     ]
     for i, head in enumerate(heads):
         cases = [
-            (half[type][i], [*s["source"], EOS], [*s["target"], EOS])
-            for s, half in zip(sentences, halves)
+            (half[type][i], [*s["source"], EOS], [*s["target"], EOS]) for s, half in zip(sentences, halves)
         ]
         total, rows, votes, ties, blank = head_roles.confidence_and_positions(cases, type)
         assert head["confidence"] == pytest.approx(total / rows, abs=1e-5)
@@ -136,9 +127,7 @@ def test_confidence_and_positions_as_the_reference(random_case, type):
         assert head["positional"]["share"] == pytest.approx(float(votes[offset]) / rows, abs=1e-5)
         chances = head_roles.possible(cases, type, offset)
         assert head["positional"]["n_possible"] == chances
-        assert head["positional"]["share_possible"] == pytest.approx(
-            float(votes[offset]) / chances, abs=1e-5
-        )
+        assert head["positional"]["share_possible"] == pytest.approx(float(votes[offset]) / chances, abs=1e-5)
 
 
 def test_syntactic_as_the_reference(random_case):
@@ -164,9 +153,7 @@ def test_syntactic_as_the_reference(random_case):
             assert about["histogram"] == {str(k): offsets[k] for k in sorted(offsets)}
             assert measured["baseline"] == pytest.approx(max(offsets.values()) / queries, abs=1e-5)
             assert offsets[measured["baseline_offset"]] == max(offsets.values())
-            assert measured["gain"] == pytest.approx(
-                measured["accuracy"] - measured["baseline"], abs=2e-6
-            )
+            assert measured["gain"] == pytest.approx(measured["accuracy"] - measured["baseline"], abs=2e-6)
             assert measured["gain_low"] <= measured["gain"] <= measured["gain_high"]
 
 
@@ -207,10 +194,7 @@ def planted(tmp_path, behaviours, lengths, trees=None, counts=None, top=2, layou
     size)``: the key it points at for every query, None for equal weights."""
     sentences = []
     for number, size in enumerate(lengths):
-        maps = [
-            pointing(behave(number, size), size) if size else np.ones((1, 1))
-            for behave in behaviours
-        ]
+        maps = [pointing(behave(number, size), size) if size else np.ones((1, 1)) for behave in behaviours]
         source = texts[number] if texts else [f"w{i}" for i in range(size)]
         sentences.append({"source": source, "attention": {"enc_self": np.array(maps)}})
     layout = layout or HeadLayout((tuple(range(len(behaviours))),), ((),), ((),))
@@ -396,9 +380,7 @@ def test_words_that_share_a_unit_ask_one_question(tmp_path):
         "attention": {"enc_self": np.full((1, 1, 4, 4), 0.25)},
     }
     path = write_dump(tmp_path / "dump", [sentence, sentence])
-    content, analysis, _ = analyse(
-        path, tmp_path, [tree, tree_of_both], relations=("nsubj", "advmod")
-    )
+    content, analysis, _ = analyse(path, tmp_path, [tree, tree_of_both], relations=("nsubj", "advmod"))
     assert analysis.counts["relations_inside_a_word"] == 2
     assert analysis.counts["merged_words"] == 2
     assert content["relations"]["nsubj"]["h->d"]["n"] == 2

@@ -5,9 +5,10 @@ import io
 
 import numpy as np
 
-from fairseq_headprune.analysis.roles import tables as roles_tables, stream
 from fairseq_headprune.analysis.frequencies import Frequencies
 from fairseq_headprune.analysis.parses import ConlluFile
+from fairseq_headprune.analysis.roles import stream
+from fairseq_headprune.analysis.roles import tables as roles_tables
 from fairseq_headprune.analysis.roles.heads import Thresholds
 from fairseq_headprune.dump import open_dump
 from tests.helpers.dumps import conllu_text, random_attention, write_dump
@@ -32,9 +33,7 @@ def test_synthetic_heads_json_has_the_keys_of_a_real_one(tmp_path):
     dump = open_dump(write_dump(tmp_path / "dump", [sentence] * 3))
     relations = ("nsubj", "obj", "amod", "advmod")
     frequencies = Frequencies({"a": 3, "b": 2, "c": 1}, 1)
-    analysis = stream.Analysis(
-        dump, ("enc_self",), ConlluFile(tmp_path / "t"), relations, False, frequencies
-    )
+    analysis = stream.Analysis(dump, ("enc_self",), ConlluFile(tmp_path / "t"), relations, False, frequencies)
     stream.run(dump, analysis, 0, 0, lambda *_: None)
     real = roles_tables.build(dump, analysis, Thresholds(), 50, 0.95, 1)
     made = heads_json(layers=1, heads=1)
@@ -51,10 +50,7 @@ def test_tables():
     first, record = rows[0], content["heads"][0]
     assert list(first)[:3] == ["type", "layer", "head"] and list(first)[-1] == "functions"
     assert float(first["relevance"]) == record["relevance"]
-    assert (
-        float(first["syntactic_nsubj_h->d_accuracy"])
-        == record["syntactic"]["nsubj"]["h->d"]["accuracy"]
-    )
+    assert float(first["syntactic_nsubj_h->d_accuracy"]) == record["syntactic"]["nsubj"]["h->d"]["accuracy"]
     assert float(first["positional_share"]) == record["positional"]["share"]
     assert first["functions"] == "; ".join(record["functions"])
     assert rows[-1]["rare_rarest"] == ""
