@@ -1,4 +1,4 @@
-"""``headprune compare``: translate one set with several checkpoints in turns; print heads, BLEU, sizes and speed."""
+"""``headprune compare``: translate one set with several checkpoints in turns; heads, BLEU, sizes, speed."""
 
 import sys
 from pathlib import Path
@@ -16,7 +16,7 @@ def add_arguments(parser):
         "checkpoints",
         nargs="+",
         metavar="NAME=FILE",
-        help="checkpoints to compare; speed is relative to the first",
+        help="checkpoints to compare; speed is relative to the first, and to the first in our program",
     )
     parser.add_argument("--data", required=True, help="folder of binarised data (fairseq-preprocess)")
     parser.add_argument("--gen-subset", default="test")
@@ -47,6 +47,8 @@ def run(args):
         name, _, path = part.partition("=")
         if not (name and path):
             raise UserError(f"'{part}' names no checkpoint: write NAME=FILE")
+        if name == comparison.NOTHING_REMOVED:
+            raise UserError(f"'{name}' is the name of a row that is added: choose another")
         if name in named:
             raise UserError(f"two checkpoints are called '{name}': give each its own name")
         named[name] = path

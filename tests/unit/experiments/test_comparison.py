@@ -1,4 +1,4 @@
-"""The table of compare_checkpoints says what was measured."""
+"""The table of ``headprune compare`` says what was measured."""
 
 from fairseq_headprune.experiments import comparison
 from fairseq_headprune.units.layout import HeadLayout
@@ -28,6 +28,14 @@ def test_table_has_a_line_per_checkpoint_and_the_heads_of_the_last():
     lines = text.splitlines()
     assert lines[1].split()[:8] == ["before", "2", "2", "2", "12.35", "1,000", "4", "9"]
     assert lines[2].split()[:5] == ["after", "1", "0", "2", "11.00"]
-    assert "1.50x  (1.25 to 1.75)" in lines[2]
-    assert "7 sentences; sig; speed: CPU time against before" in text
+    assert lines[2].split()[8:] == ["-", "1.50x", "(1.25", "to", "1.75)"]
+    assert "7 sentences; sig\n" in text and "CPU time against before\n" in text
     assert text.endswith(LESS.table(FULL))
+
+
+def test_speed_against_the_same_program_comes_first():
+    removed = row("after", LESS)
+    removed.times_same_program = {"median": 1.02, "q1": 1.0, "q3": 1.1}
+    text = comparison.table([row("before", FULL), row(comparison.NOTHING_REMOVED, FULL), removed])
+    assert "1.02x (1.00 to 1.10)  1.50x (1.25 to 1.75)" in text.splitlines()[3]
+    assert "against same program, nothing removed (what removal gives), and before" in text
