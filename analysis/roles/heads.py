@@ -170,6 +170,9 @@ class Thresholds(NamedTuple):
     positional_over: str = "possible"
     """Which share is held against it: over the query tokens for which the position exists
     ("possible"), or over "all", in which a perfect -1 head fails when sentences are short."""
+    syntactic_over: str = "pairs"
+    """What a case of a relation is: a pair of words (a noun with two adjectives asks twice, so that both
+    directions have the same baseline), or one of the asking "words", which may find any related word."""
     margin: float = SYNTACTIC_MARGIN
     margin_kind: str = "points"
     """"points": accuracy - baseline >= margin; "relative": accuracy >= (1 + margin) baseline."""

@@ -66,6 +66,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: possible)",
     )
     rules.add_argument(
+        "--syntactic-over",
+        choices=("pairs", "words"),
+        default=roles.Thresholds().syntactic_over,
+        help="a case of a relation: a pair of words, so that a noun with two adjectives asks twice, or a word "
+        "that asks once and may find either (default: pairs)",
+    )
+    rules.add_argument(
         "--margin",
         type=float,
         default=roles.SYNTACTIC_MARGIN,
@@ -123,6 +130,7 @@ def thresholds(args) -> roles.Thresholds:
     return roles.Thresholds(
         positional_share=args.positional_share,
         positional_over=args.positional_over,
+        syntactic_over=args.syntactic_over,
         margin=args.margin,
         margin_kind=args.margin_kind,
         rare_share=args.rare_share,

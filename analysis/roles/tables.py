@@ -24,7 +24,7 @@ def build(dump, analysis, limits: Thresholds, resamples: int, level: float, seed
     """``{"relations": ..., "heads": [...]}`` of a finished pass."""
     groups = min(GROUPS, max(1, analysis.counts["sentences"]))
     draws = Bootstrap(groups, resamples, level, seed)
-    relations = _relations(analysis, draws, groups)
+    relations = _relations(analysis, limits, draws, groups)
     heads: list[dict] = []
     for type in analysis.types:
         if dump.head_index[type]:
@@ -118,10 +118,17 @@ def _positional(tally, draws, groups) -> list[dict]:
     return result
 
 
-def _relations(analysis, draws, groups) -> dict | None:
+def _cases(analysis, limits, groups):
+    """hits, cases by `Thresholds.syntactic_over` and near, of the groups that are in use."""
+    hits, pairs, words, near = (array[:groups] for array in analysis.syntax.by_group())
+    return hits, pairs if limits.syntactic_over == "pairs" else words, near
+
+
+def _relations(analysis, limits, draws, groups) -> dict | None:
     if analysis.syntax is None:
         return None
-    _, asked, near = analysis.syntax.by_group()
+    _, asked, near = _cases(analysis, limits, groups)
+    words = analysis.syntax.by_group()[2].sum(axis=0)
     all_pairs = analysis.syntax.all()
     result: dict = {}
     for number, relation in enumerate(analysis.relations):
@@ -135,6 +142,7 @@ def _relations(analysis, draws, groups) -> dict | None:
             entry = {
                 "n": n,
                 "pairs": int(counts.sum()),
+                "words": int(words[slot]),
                 "sentences": int(analysis.syntax.sentences[slot]),
                 "baseline": _number(best / n) if n else None,
                 "baseline_offset": offset,
@@ -142,8 +150,8 @@ def _relations(analysis, draws, groups) -> dict | None:
                 "baseline_high": None,
             }
             if offset is not None and abs(offset) <= NEAR:
-                hits = near[:groups, slot, offset + NEAR][:, None]
-                (share,) = _share(draws, hits, asked[:groups, slot])
+                hits = near[:, slot, offset + NEAR][:, None]
+                (share,) = _share(draws, hits, asked[:, slot])
                 entry.update(baseline_low=share["low"], baseline_high=share["high"])
             entry["histogram"] = {f"{key}": histogram[key] for key in sorted(histogram)}
             result[relation][direction] = entry
@@ -151,7 +159,7 @@ def _relations(analysis, draws, groups) -> dict | None:
 
 
 def _syntactic(analysis, relations, limits, draws, groups) -> list[dict]:
-    hits, asked, near = (array[:groups] for array in analysis.syntax.by_group())
+    hits, asked, near = _cases(analysis, limits, groups)
     result: list[dict] = [{} for _ in range(hits.shape[2])]
     for number, relation in enumerate(analysis.relations):
         for side, direction in enumerate(DIRECTIONS):

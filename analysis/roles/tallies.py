@@ -118,6 +118,7 @@ class SyntaxTally(Tally):
         self.slots = slots
         self.hits = np.zeros((GROUPS * slots, heads))
         self.asked = np.zeros(GROUPS * slots)
+        self.pairs = np.zeros(GROUPS * slots)
         self.near = np.zeros(GROUPS * slots * (2 * NEAR + 1))
         self.far = np.zeros((slots, 2 * FAR + 1))
         self.sentences = np.zeros(slots)
@@ -131,6 +132,7 @@ class SyntaxTally(Tally):
         question = rows * self.slots + slots
         asked = place[np.append(True, question[1:] != question[:-1])]
         np.add.at(self.asked, asked, np.ones(len(asked)))
+        np.add.at(self.pairs, place, np.ones(len(place)))
         seen = np.zeros((sentences[-1] + 1, self.slots))
         seen[sentences, slots] = 1
         self.sentences += seen.sum(axis=0)
@@ -145,14 +147,15 @@ class SyntaxTally(Tally):
     def all(self) -> np.ndarray:
         """Pairs over all sentences by relative position: ``[slots, 2 FAR + 1]``."""
         total = self.far.copy()
-        total[:, FAR - NEAR : FAR + NEAR + 1] = self.by_group()[2].sum(axis=0)
+        total[:, FAR - NEAR : FAR + NEAR + 1] = self.by_group()[-1].sum(axis=0)
         return total
 
     def by_group(self):
-        """hits ``[groups, slots, heads]``, asked ``[groups, slots]`` and near ``[groups, slots, 2
-        NEAR + 1]``."""
+        """hits ``[groups, slots, heads]``; pairs of words and asking words, both ``[groups, slots]``; and
+        near ``[groups, slots, 2 NEAR + 1]``."""
         return (
             self.hits.reshape(GROUPS, self.slots, -1),
+            self.pairs.reshape(GROUPS, self.slots),
             self.asked.reshape(GROUPS, self.slots),
             self.near.reshape(GROUPS, self.slots, -1),
         )

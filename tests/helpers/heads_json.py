@@ -111,6 +111,7 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
             relations[relation][direction] = {
                 "n": 200,
                 "pairs": sum(counts.values()),
+                "words": 200,
                 "sentences": 150,
                 "baseline": baseline,
                 "baseline_offset": sign * at,
@@ -140,6 +141,7 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
             "types": list(types),
             "relations": list(RELATIONS),
             "positional_share": 0.9,
+            "syntactic_over": "words",
             "margin": 0.1,
             "margin_kind": "points",
             "positional_over": "all",

@@ -32,6 +32,7 @@ def analyse(path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",
     unaligned = []
     stream.run(dump, analysis, 0, 0, lambda shard, position, bad: unaligned.extend(bad))
     content = roles_tables.build(dump, analysis, Thresholds(), resamples=200, level=0.95, seed=1)
+    analysis.dump = dump
     return content, analysis, unaligned
 
 
@@ -130,8 +131,12 @@ def test_confidence_and_positions_as_the_reference(random_case, type):
         assert head["positional"]["share_possible"] == pytest.approx(float(votes[offset]) / chances, abs=1e-5)
 
 
-def test_syntactic_as_the_reference(random_case):
+@pytest.mark.parametrize("over", ["pairs", "words"])
+def test_syntactic_as_the_reference(random_case, over):
     sentences, halves, _, content, analysis = random_case
+    if over == "words":
+        limits = Thresholds(syntactic_over=over)
+        content = roles_tables.build(analysis.dump, analysis, limits, resamples=200, level=0.95, seed=1)
     heads = [h for h in content["heads"] if h["type"] == "enc_self"]
     assert analysis.counts["parsed_sentences"] == sum(bool(s["source"]) for s in sentences)
     for i, head in enumerate(heads):
@@ -147,14 +152,26 @@ def test_syntactic_as_the_reference(random_case):
         for (relation, direction), (votes, queries, offsets) in expected.items():
             measured = head["syntactic"][relation][direction]
             about = content["relations"][relation][direction]
-            assert measured["n"] == about["n"] == queries > 20
-            assert measured["accuracy"] == pytest.approx(float(votes) / queries, abs=1e-5)
+            cases = offsets.total() if over == "pairs" else queries
+            assert offsets.total() > queries > 20 or direction == "d->h"
+            assert measured["n"] == about["n"] == cases
+            assert (about["pairs"], about["words"]) == (offsets.total(), queries)
+            assert measured["accuracy"] == pytest.approx(float(votes) / cases, abs=1e-5)
             assert measured["low"] <= measured["accuracy"] <= measured["high"]
             assert about["histogram"] == {str(k): offsets[k] for k in sorted(offsets)}
-            assert measured["baseline"] == pytest.approx(max(offsets.values()) / queries, abs=1e-5)
+            assert measured["baseline"] == pytest.approx(max(offsets.values()) / cases, abs=1e-5)
             assert offsets[measured["baseline_offset"]] == max(offsets.values())
             assert measured["gain"] == pytest.approx(measured["accuracy"] - measured["baseline"], abs=2e-6)
             assert measured["gain_low"] <= measured["gain"] <= measured["gain_high"]
+
+
+def test_both_directions_have_one_baseline(random_case):
+    relations = random_case[3]["relations"]
+    assert any(r["h->d"]["pairs"] > r["h->d"]["words"] for r in relations.values())
+    for directions in relations.values():
+        there, back = directions["h->d"], directions["d->h"]
+        assert there["baseline"] == back["baseline"]
+        assert there["histogram"] == {str(-int(k)): n for k, n in reversed(back["histogram"].items())}
 
 
 def test_rare_as_the_reference(random_case):
