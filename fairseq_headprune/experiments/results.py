@@ -14,6 +14,7 @@ from typing import Any
 from fairseq_headprune.base.steps import read_json
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
+from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.experiments.points import Point
 from fairseq_headprune.selection import choose
 from fairseq_headprune.translation import scoring
@@ -44,6 +45,11 @@ def gate_facts(folder: Path) -> dict[str, Any] | None:
     return choose.as_json(state)["counts"] or None
 
 
+def identity(path: str) -> dict[str, str]:
+    """Which file it was, as heads.json and dumps have it; folders are nobody's business."""
+    return {"file": os.path.basename(path), "sha256": file_sha256(path)}
+
+
 def updates_spent(point: Point, out: Path) -> int:
     """Updates since the baseline, those of the point it continues included."""
     earlier = 0
@@ -58,6 +64,7 @@ def make_result(
     translated: Mapping[str, Mapping[str, Any]],
     loss: Mapping[str, float] | None,
     model: str,
+    baseline: str,
     seconds: Mapping[str, float],
     budget: Mapping[str, Any],
     gates: Mapping[str, Any] | None,
@@ -87,6 +94,8 @@ def make_result(
         ),
         "parameters": removal.parameter_count(removal.without_gates(state["model"])),
         "bytes": os.path.getsize(model),
+        "model": identity(model),
+        "baseline": identity(baseline),
         "seconds": dict(seconds),
         "budget": {k: v for k, v in budget.items() if v not in ((), [])},
         "machine": {"cpus": os.cpu_count(), "threads": threads, "processor": platform.machine()},

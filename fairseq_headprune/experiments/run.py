@@ -265,6 +265,7 @@ def score_model(sweep: Sweep, point: Point, steps: Steps) -> dict[str, Any]:
         translated,
         results.valid_loss(trained[0].read_text(encoding="utf-8")),
         model,
+        sweep.baseline,
         steps.seconds(),
         asdict(sweep.budget),
         results.gate_facts(folder / "finetune"),

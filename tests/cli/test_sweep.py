@@ -1,5 +1,6 @@
 """``headprune sweep`` end to end on a tiny model: interruption, continuation, results, refusals."""
 
+import hashlib
 import json
 
 import pytest
@@ -13,6 +14,10 @@ from tests.helpers import command_lines
 
 def sweep(args):
     assert main(["sweep", *args]) == 0
+
+
+def sha256(file):
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 class Interrupted(Exception):
@@ -103,6 +108,9 @@ def test_a_sweep_goes_on_where_it_was_interrupted(tiny, tmp_path, in_process, ca
         expected = alone.get(name, {"baseline", "all-control"})
         assert set(point["compared"]) == expected
         assert point["valid"] is not None and point["bytes"] > 0
+        file = tiny.checkpoint if name == "baseline" else out / name / "model.pt"
+        assert point["model"] == {"file": file.name, "sha256": sha256(file)}
+        assert point["baseline"] == {"file": tiny.checkpoint.name, "sha256": sha256(tiny.checkpoint)}
     assert points["all-random-4"]["parameters"] < points["all-control"]["parameters"]
     table = capsys.readouterr().out.splitlines()
     assert any("all-random-4" in line and "4" in line for line in table[-8:])
