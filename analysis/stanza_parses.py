@@ -14,7 +14,7 @@ from pathlib import Path
 import conllu
 from tqdm import tqdm
 
-from fairseq_headprune.analysis.words import EOS, word_texts
+from fairseq_headprune.analysis.words import EOS, language_tag, word_texts
 from fairseq_headprune.base.errors import UserError
 
 CHUNK = 200
@@ -125,7 +125,7 @@ def _store_words(dump, store) -> array:
         for record in dump:
             tokens = record.source[: len(record.source) - (record.source[-1:] == [EOS])]
             begins[record.id] = unsorted.tell()
-            unsorted.write(json.dumps(word_texts(tokens)).encode())
+            unsorted.write(json.dumps(word_texts(tokens[language_tag(tokens) :])).encode())
             ends[record.id] = unsorted.tell()
         offsets = array("q", [0])
         for begin, end in zip(begins, ends):

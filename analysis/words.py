@@ -7,6 +7,7 @@ then is the largest weight looked for. Nothing is renormalised in between.
 Pure Python, no attention in here: only tokens, words and characters.
 """
 
+import codecs
 import re
 import unicodedata
 from bisect import bisect_right
@@ -39,6 +40,18 @@ _BEHIND_AND = tuple(entity[1:] for entity in ENTITIES if entity[0] == "&")
 _BEHIND_NUMBER = tuple(entity[2:] for entity in ENTITIES if entity[:2] == "&#")
 _ENTITY = re.compile("|".join(map(re.escape, ENTITIES)))
 _ATOM = re.compile(_ENTITY.pattern + "|.", re.DOTALL)
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+"""A piece of SentencePiece's byte fallback: one byte of a character that is not in the vocabulary."""
+
+_TAG = re.compile(
+    r"<2\w[\w-]+>|__[A-Za-z]{2,3}(_[A-Za-z]+)?__|>>[A-Za-z]{2,3}(_[A-Za-z]+)?<<|\[[a-z]{2}_[A-Z]{2}\]"
+)
+"""What multilingual models put before a sentence to name a language."""
+
+_TREEBANK = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+_TREEBANK_MARK = re.compile(r"\\([/*])")
+"""What parsers write as the Penn Treebank does: brackets as words of their own, a slash or star behind ``\\``."""
 
 # Variants of one character that tokenizers and treebanks write differently.
 _SAME = str.maketrans({"“": '"', "”": '"', "„": '"', "«": '"', "»": '"', "‘": "'", "’": "'",
@@ -81,7 +94,14 @@ def words(tokens: Sequence[str]) -> list[list[int]]:
 
 def word_texts(tokens: Sequence[str]) -> list[str]:
     """The words themselves, escapes undone: ``co@@ t@@ ton &apos;s`` -> ["cotton", "'s"]."""
-    return [unescape("".join(_bare(tokens[i]) for i in group)) for group in words(tokens)]
+    return [unescape("".join(_bare_texts([tokens[i] for i in group]))) for group in words(tokens)]
+
+
+def language_tag(tokens: Sequence[str]) -> int:
+    """How many tokens at the start name a language: 1 for ``<2de>``, ``__de__``, ``>>deu<<`` or ``[de_DE]``,
+    2 for ``▁ <2de>``, otherwise 0."""
+    length = 2 if tokens[:1] == [WORD_START] else 1
+    return length if len(tokens) >= length and _TAG.fullmatch(_bare(tokens[length - 1])) else 0
 
 
 def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
@@ -89,9 +109,14 @@ def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
 
     White space inside words does not count. ``<unk>`` matches any characters, provided that what
     is left and right of it leaves one reading. Where the plain characters differ, both sides are
-    compared once more without case and with one form of quotes, dashes and widths. `Misfit` when
-    that fails too.
+    compared once more without case and with one form of quotes, dashes and widths, then with the
+    parse's ``-LRB-`` and ``\\/`` as ``(`` and ``/`` unless the tokens spell them so. `Misfit` when that
+    fails too. A leading language tag that the parse lacks is in no unit.
     """
+    tag = language_tag(tokens)
+    if tag and not "".join(parse_words).startswith("".join(map(_bare, tokens[:tag]))):
+        rest = align(tokens[tag:], parse_words)
+        return Alignment([start + tag for start in rest.starts], rest.unit_of_word)
     if not tokens or not parse_words:
         raise Misfit("no tokens" if not tokens else "no words in the parse")
     pieces, ends = _spell(tokens)
@@ -115,15 +140,32 @@ def align(tokens: Sequence[str], parse_words: Sequence[str]) -> Alignment:
 def _fit(pieces, parse_words) -> tuple[Sequence[str], list[int]]:
     """Words, and where each token ends in their text, when texts are not simply equal."""
     plain = ["".join(word.split()) for word in parse_words]
-    try:
-        return plain, _token_ends(pieces, "".join(plain))
-    except Misfit as first:
-        pieces = [None if piece is None else _normalise(piece) for piece in pieces]
-        plain = [_normalise(word) for word in plain]
+    same = [None if piece is None else _normalise(piece) for piece in pieces]
+    first = None
+    for texts, forms in (
+        (pieces, plain),
+        (same, list(map(_normalise, plain))),
+        (same, _without_treebank_escapes(same, plain)),
+    ):
         try:
-            return plain, _token_ends(pieces, "".join(plain))
-        except Misfit:
-            raise first from None
+            return forms, _token_ends(texts, "".join(forms))
+        except Misfit as misfit:
+            first = first or misfit
+    raise first
+
+
+def _without_treebank_escapes(pieces, parse_words) -> list[str]:
+    """Words, both sides normalised, with the Penn Treebank's escapes undone but for those that the tokens
+    spell themselves; which these are cannot be told behind an unknown token."""
+    text = "".join("\0" if piece is None else piece for piece in pieces)
+    result, place = [], 0
+    for word in parse_words:
+        form = _normalise(word)
+        if not text.startswith(form, place):
+            form = _normalise(_TREEBANK_MARK.sub(r"\1", _TREEBANK.get(word.upper(), word)))
+        result.append(form)
+        place += len(form)
+    return result
 
 
 # -- characters of tokens ---------------------------------------------------------------
@@ -131,7 +173,7 @@ def _fit(pieces, parse_words) -> tuple[Sequence[str], list[int]]:
 
 def plain_texts(tokens: Sequence[str]) -> list[str] | None:
     """Text of each token, or None for a sentence with tokens that have to be looked at in context:
-    unknown ones, and those that may be part of an escape."""
+    unknown ones, bytes, and those that may be part of an escape."""
     texts = list(map(_PLAIN.__getitem__, tokens))
     return None if None in texts else texts
 
@@ -141,7 +183,11 @@ class _Plain(dict[str, str | None]):
 
     def __missing__(self, token):
         bare = _bare(token)
-        in_context = token in UNKNOWN or any(mark in _ENTITY.sub("", bare) for mark in "&;@#")
+        in_context = (
+            token in UNKNOWN
+            or _BYTE.fullmatch(token)
+            or any(mark in _ENTITY.sub("", bare) for mark in "&;@#")
+        )
         self[token] = None if in_context else unescape(bare)
         return self[token]
 
@@ -194,7 +240,7 @@ def _known_escapes(tokens: Sequence[str]) -> list[str]:
 def _spell_run(run, pieces, ends):
     """Append text and end of each piece of ``run``; a character that was escaped belongs to the
     piece in which its escape opens."""
-    bare = [_bare(token) for token in run]
+    bare = _bare_texts(run)
     stops = list(accumulate(map(len, bare)))
     texts = [""] * len(run)
     atom_ends = {0}
@@ -210,6 +256,21 @@ def _bare(token: str) -> str:
     if token.endswith(JOINER) and token != JOINER:
         token = token[: -len(JOINER)]
     return token.replace(WORD_START, "")
+
+
+def _bare_texts(tokens: Sequence[str]) -> list[str]:
+    """`_bare` of each; a character that is spelled in bytes belongs to the piece of its last byte."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    texts = []
+    for token in tokens:
+        byte = _BYTE.fullmatch(token)
+        # a byte that no other follows ends here: what it leaves is a character that no text has
+        texts.append(decoder.decode(bytes.fromhex(byte[1]) if byte else b"", not byte))
+        if not byte:
+            texts[-1] += _bare(token)
+    if texts:
+        texts[-1] += decoder.decode(b"", True)
+    return texts
 
 
 def unescape(text: str) -> str:

@@ -69,8 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--syntactic-over",
         choices=("pairs", "words"),
         default=roles.Thresholds().syntactic_over,
-        help="a case of a relation: a pair of words, so that a noun with two adjectives asks twice, or a word "
-        "that asks once and may find either (default: pairs)",
+        help="a case of a relation: a pair of words, so that a noun with two adjectives asks twice, or a "
+        "word that asks once and may find either (default: pairs)",
     )
     rules.add_argument(
         "--margin",

@@ -34,6 +34,27 @@ TABLE = [
     ("x <unk> l@@ t@@ ; y", "x < y", [0, 1, 5], [0, 1, 2]),
     ("é <unk> <unk> 9@@ 1@@ ; y", "é [ y", [0, 1, 6], [0, 1, 2]),
     ("<unk> <unk> #@@ 9@@ 1@@ ; y", "¿ [ y", [0, 1, 6], [0, 1, 2]),
+    # Bytes that spell a character, and some that spell none.
+    ("▁ <0xC3> <0xA9> t ▁x", "ét x", [0, 4], [0, 1]),
+    ("▁a <0xC3> <0xA9> ▁x", "a é x", [0, 1, 3], [0, 1, 2]),
+    ("▁ <0xF0> <0x9F> <0x98> <0x80> <0xC3> <0xA9> .", "😀 é .", [0, 5, 7], [0, 1, 2]),
+    ("▁a <unk> <0xC3> <0xA9>", "a b é", [0, 1, 2], [0, 1, 2]),
+    # A leading language tag that the tree lacks, and one that it has.
+    ("<2de> a man", "a man", [1, 2], [0, 1]),
+    ("__de__ don &apos;t go", "do n't go", [1, 3], [0, 0, 1]),
+    ("▁ >>deu<< ▁a <unk>", "a man", [2, 3], [0, 1]),
+    ("[de_DE] a", "a", [1], [0]),
+    ("<2de> a man", "<2de> a man", [0, 1, 2], [0, 1, 2]),
+    ("a <2de>", "a <2de>", [0, 1], [0, 1]),
+    # The Penn Treebank's escapes, in the parse alone or in the text itself.
+    ("a ( b ) .", "a -LRB- b -RRB- .", [0, 1, 2, 3, 4], [0, 1, 2, 3, 4]),
+    ("( &#91; { x } &#93; )", "-lrb- -LSB- -LCB- x -RCB- -RSB- -RRB-", [*range(7)], [*range(7)]),
+    ("1@@ / 2 * x", "1\\/2 \\* x", [0, 3, 4], [0, 1, 2]),
+    ("1 / 2", "1\\/2", [0], [0]),
+    ("-LRB- a", "-LRB- a", [0, 1], [0, 1]),
+    ("-@@ LRB- is (", "-LRB- is -LRB-", [0, 2, 3], [0, 1, 2]),
+    ("( <unk> )", "-LRB- x -RRB-", [0, 1, 2], [0, 1, 2]),
+    ("“ ( a", "`` -LRB- A", [0, 1, 2], [0, 1, 2]),
     # The same text written in another way.
     ("The “ dog ”", "the `` dog ''", [0, 1, 2, 3], [0, 1, 2, 3]),
     ("ﬁne – yes", "fine - yes", [0, 1, 2], [0, 1, 2]),
@@ -54,6 +75,12 @@ def test_align(tokens, parse, starts, unit_of_word):
         ("x <unk>", "x", "tokens read"),
         ("<unk> y", "y", "tokens read"),
         ("", "a", "no tokens"),
+        ("<2de>", "a", "no tokens"),
+        ("a <2de> b", "a b", "tokens read 'a<2de>b', the parse 'ab'"),
+        ("▁ <0xC3> x", "é x", "tokens read"),
+        ("▁a <0xC3>", "a", "tokens read"),
+        ("-LRB- x", "( x", "tokens read"),
+        ("( x", "-LSB- x", "tokens read"),
     ],
 )
 def test_align_refuses(tokens, parse, message):
@@ -66,6 +93,7 @@ def test_words_of_pieces():
     assert words("▁the ▁cot ton .".split()) == [[0], [1, 2, 3]]
     assert words("▁a <unk> b".split()) == [[0], [1, 2]]
     assert words([]) == []
+    assert word_texts("▁caf <0xC3> <0xA9> ▁x".split()) == ["café", "x"]
     assert word_texts("a wom@@ an &apos;s dirt @-@ bike".split()) == [
         "a",
         "woman",
