@@ -1,7 +1,7 @@
 """What trees ask of heads: for every word in a wanted relation, which word it is related to.
 
 Works on several sentences of as many tokens at once. Nearly all of them have words that simply end
-where tokens do; those are aligned together, the others one by one by `words.align`.
+where tokens do; those are aligned together, the others one by one by `alignment.align`.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fairseq_headprune.analysis.alignment import Misfit, align
 from fairseq_headprune.analysis.merging import Cuts
 from fairseq_headprune.analysis.parses import ConlluFile, relation_name
-from fairseq_headprune.analysis.words import Misfit, align, plain_texts
+from fairseq_headprune.analysis.words import plain_texts
 
 
 class Asked(NamedTuple):
@@ -75,7 +76,7 @@ class Questions:
 
 
 def align_all(tokens, surfaces) -> tuple[list, list[tuple[int, str]]]:
-    """`words.align` of several sentences of as many tokens: per sentence (first token of each unit,
+    """`alignment.align` of several sentences of as many tokens: per sentence (first token of each unit,
     unit of each surface form), or None for a misfit; and the misfits with their reasons."""
     units: list = [None] * len(tokens)
     misfits = []

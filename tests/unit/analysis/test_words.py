@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairseq_headprune.analysis.words import Misfit, align, word_texts, words
+from fairseq_headprune.analysis.alignment import Misfit, align
+from fairseq_headprune.analysis.words import word_texts, words
 from tests.reference import head_roles
 
 TABLE = [

@@ -2,9 +2,9 @@
 
 import pytest
 
+from fairseq_headprune.analysis.alignment import Misfit, align
 from fairseq_headprune.analysis.parses import ConlluFile
 from fairseq_headprune.analysis.roles.questions import Questions, align_all
-from fairseq_headprune.analysis.words import Misfit, align
 from tests.helpers.dumps import conllu_text
 from tests.unit.analysis.test_words import TABLE
 
