@@ -89,6 +89,12 @@ def add_arguments(parser):
         help="other ways of choosing heads: gradient, confidence, random, lrp-RULE, separated by commas",
     )
     add("--counts", default="", help="head counts for --criteria, separated by ;")
+    add(
+        "--criterion-sentences",
+        type=int,
+        metavar="N",
+        help="sentences of the validation set that their scores are taken from (default: 200, 60 for lrp-RULE)",
+    )
     add("--tuned", action="store_true", help="fine-tune the models of --criteria as the others")
     add("--scratch", default="", help="points whose heads to train from scratch, separated by commas")
     add("--scratch-updates", type=int, default=8000, help="updates from scratch (default: 8000)")
@@ -132,6 +138,8 @@ def run(args):
     for name in ("beam", "generate_tokens", "jobs", "threads", "max_tokens"):
         if getattr(args, name) < 1:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {getattr(args, name)}")
+    if args.criterion_sentences is not None and args.criterion_sentences < 1:
+        raise UserError(f"--criterion-sentences must be at least 1, not {args.criterion_sentences}")
     if "/" in args.suffix:
         raise UserError(f"--suffix '{args.suffix}' cannot be part of a folder's name: leave out '/'")
     if bool(split(args.criteria, ",")) != bool(split(args.counts, ";")):
@@ -160,6 +168,7 @@ def run(args):
             seed,
             not args.no_control,
             args.suffix,
+            args.criterion_sentences or 0,
         )
         grid += [p for p in made if p not in grid]
     grid = points.check_points(grid)

@@ -50,10 +50,12 @@ class Point:
     source: str = ""
     """For ``keep`` and ``scratch``: the point whose gated model, or layout, is used."""
     criterion: str = ""
+    sentences: int = 0
+    """That a criterion's scores are taken from, 0 for its default."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return asdict(self)
+        """Plain values, for JSON; ``sentences`` at its default is left out, as in older run folders."""
+        return {k: v for k, v in asdict(self).items() if v or k != "sentences"}
 
     @property
     def total_updates(self) -> int:
@@ -95,13 +97,15 @@ def make_grid(
     seed: int = 1,
     control: bool = True,
     suffix: str = "",
+    sentences: int = 0,
 ) -> list[Point]:
     """The points of one sweep, every point after those it needs.
 
     ``suffix`` ends the names of all points that are trained, to keep several recipes apart.
 
     ``targets`` and ``keep`` are counts as --l0-target-heads takes them; ``criteria`` are pairs of a
-    criterion and a count; ``tuned`` gives those the fine-tuning budget of the pruned points.
+    criterion and a count, ``sentences`` what their scores are taken from; ``tuned`` gives those the
+    fine-tuning budget of the pruned points.
     UserError for an unknown setting or two points of one name.
     """
     if setting not in SETTINGS:
@@ -141,6 +145,7 @@ def make_grid(
                 setting,
                 "criterion",
                 criterion=criterion,
+                sentences=0 if criterion == "random" else sentences,
                 target=in_setting(text, setting),
                 seed=seed,
                 **tuning,

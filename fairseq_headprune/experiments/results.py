@@ -16,7 +16,7 @@ from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.experiments.points import Point
-from fairseq_headprune.selection import choose
+from fairseq_headprune.selection import choose, importance
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 
@@ -82,6 +82,7 @@ def make_result(
     return {
         "format": FORMAT,
         **point.to_dict(),
+        "sentences": importance.sentences_for(point.criterion, point.sentences) or None,
         "updates_in_all": updates,
         "heads": layout.counts(),
         "heads_in_all": len(layout),

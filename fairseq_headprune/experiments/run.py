@@ -218,7 +218,7 @@ def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: dict[str, 
     from fairseq_headprune.selection import importance
 
     scores = importance.cached_scores(
-        point.criterion, sweep.baseline, sweep.data, sweep.out / "importance", seed=point.seed
+        point.criterion, sweep.baseline, sweep.data, sweep.out / "importance", point.seed, point.sentences
     )
     return importance.highest(scores, parse_target(point.target), checkpoints.open_layout(state))
 

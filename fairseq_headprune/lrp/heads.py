@@ -63,19 +63,25 @@ class Average:
         return {key: self[key] for key in self.sums}
 
 
-def average(results: Iterable[Mapping[str, Tensor]], max_nonfinite: float = 0.01) -> Average:
+def average(
+    results: Iterable[Mapping[str, Tensor]], max_nonfinite: float = 0.01, magnitudes: bool = False
+) -> Average:
     """Relevance of heads over all generation steps of all sentences (A.3).
 
     Arguments:
         results: what ``head_relevance`` returned, any number of batches (a generator is fine).
         max_nonfinite: the share of steps that may be left out because they are not finite.
+        magnitudes: average absolute values. Only they rank heads of a rule with both signs, where a
+            head that pushes for the token at one step and against it at another has a mean near 0;
+            for rules without negative relevance nothing changes.
 
     Raises:
         UserError: more than that share is not finite, or there is no step at all.
     """
     total = Average()
     for result in results:
-        total.add(result)
+        valid = getattr(result, "valid", None)
+        total.add({t: value.abs() for t, value in result.items()} if magnitudes else result, valid)
     every = total.steps + total.nonfinite
     if not every:
         raise UserError("there is no generation step to average relevance over")

@@ -6,8 +6,13 @@ All scores are of a model as it is, on a few sentences with their references (fo
   output of head h, with scores of a layer divided by their Euclidean norm;
 - ``confidence``: mean over query tokens of the largest attention weight, end of sentence left out
   (section 4 of Voita et al. 2019);
-- ``lrp-RULE``: head relevance (appendix A), normalised within a layer and averaged over steps;
+- ``lrp-RULE``: head relevance (appendix A): a head's absolute share of its layer, mean over steps;
 - ``random``: a random order.
+
+Heads of all layers are ranked in one list by these numbers. Gradient and relevance are normalised
+within a layer (by the norm of its scores, by their sum), so they compare heads of one layer; across
+layers the list says how far a head stands out among those of its own layer, not how much the layer
+matters, and a layer with few heads left has large shares.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,8 +32,9 @@ from fairseq_headprune.units.target import check_target, groups
 
 CRITERIA = ("gradient", "confidence", *(f"lrp-{rule}" for rule in lrp.RULES), "random")
 SENTENCES = 200
-"""Sentences of the validation set that scores are taken from; fewer for relevance, see below."""
+"""Sentences of the validation set that scores are taken from unless another number is given."""
 RELEVANCE_SENTENCES = 60
+"""Fewer for relevance, which costs more."""
 
 Scores = dict[Head, float]
 Batch = Mapping[str, Tensor]
@@ -122,11 +128,12 @@ def confidence(model: nn.Module, batches: Iterable[Batch], eos: int) -> Scores:
 
 
 def relevance(model: nn.Module, batches: Iterable[Batch], rule: str) -> Scores:
-    """Head relevance by one of the rules of `lrp`, averaged over generation steps."""
-    average = lrp.average(
+    """Head relevance by one of the rules of `lrp`: absolute shares of the layer, averaged over steps."""
+    results = (
         lrp.head_relevance(model, b["src_tokens"], b["src_lengths"], b["prev_output_tokens"], rule=rule)
         for b in batches
     )
+    average = lrp.average(results, magnitudes=True)
     # these tables count heads as in the whole model
     return {h: float(average[h.type][h.layer, h.head]) for h in existing_layout(model)}
 
@@ -182,20 +189,30 @@ def check_criterion(criterion: str) -> None:
         raise UserError(f"unknown criterion '{criterion}': use {', '.join(CRITERIA)}")
 
 
-def score_heads(criterion: str, checkpoint: str, data: str, seed: int = 1, subset: str = "valid") -> Scores:
-    """Scores of all heads of a checkpoint; UserError for a criterion that does not exist."""
+def sentences_for(criterion: str, asked: int = 0) -> int:
+    """How many sentences scores are taken from (``asked`` 0: the default); 0 when none is read."""
+    if criterion in ("", "random"):
+        return 0
+    return asked or (RELEVANCE_SENTENCES if criterion.startswith("lrp-") else SENTENCES)
+
+
+def score_heads(
+    criterion: str, checkpoint: str, data: str, seed: int = 1, sentences: int = 0, subset: str = "valid"
+) -> Scores:
+    """Scores of all heads of a checkpoint, from the first ``sentences`` of a subset (0: the default);
+    UserError for a criterion that does not exist."""
     from fairseq_headprune.checkpoints import reading as checkpoints
 
     check_criterion(criterion)
     if criterion == "random":
         return random_scores(checkpoints.open_layout(checkpoints.load_checkpoint(checkpoint)), seed)
     model, _, task = checkpoints.load_model(checkpoint, data)
+    batches = first_batches(task, subset, sentences_for(criterion, sentences))
     if criterion == "gradient":
-        return gradient_importance(model, first_batches(task, subset, SENTENCES))
+        return gradient_importance(model, batches)
     if criterion == "confidence":
-        return confidence(model, first_batches(task, subset, SENTENCES), task.target_dictionary.eos())
-    rule = criterion[len("lrp-") :]
-    return relevance(model, first_batches(task, subset, RELEVANCE_SENTENCES), rule)
+        return confidence(model, batches, task.target_dictionary.eos())
+    return relevance(model, batches, criterion[len("lrp-") :])
 
 
 def to_json(scores: Scores) -> dict[str, float]:
@@ -210,14 +227,17 @@ def from_json(data: Mapping[str, float]) -> Scores:
     return {parse_head(text): float(value) for text, value in data.items()}
 
 
-def cached_scores(criterion: str, checkpoint: str, data: str, folder: Path, seed: int = 1) -> Scores:
-    """Scores from FOLDER/CRITERION.json, computed and kept there when the file does not exist."""
+def cached_scores(
+    criterion: str, checkpoint: str, data: str, folder: Path, seed: int = 1, sentences: int = 0
+) -> Scores:
+    """Scores from FOLDER/CRITERION-SENTENCES.json, computed and kept there when there is no such file."""
     from fairseq_headprune.base.steps import read_json, write_json
 
-    name = f"random-seed{seed}" if criterion == "random" else criterion
+    count = sentences_for(criterion, sentences)
+    name = f"random-seed{seed}" if criterion == "random" else f"{criterion}-{count}"
     path = Path(folder) / f"{name}.json"
     if path.exists():
         return from_json(read_json(path))
-    scores = score_heads(criterion, checkpoint, data, seed)
+    scores = score_heads(criterion, checkpoint, data, seed, count)
     write_json(to_json(scores), path)
     return scores

@@ -96,6 +96,7 @@ def test_a_sweep_goes_on_where_it_was_interrupted(tiny, tmp_path, in_process, ca
     points = pareto.load(results)
     assert set(points) == {"baseline", "all-control", "all-l0.05", "all-keep-5-of-all-l0.05", "all-random-4"}
     assert points["all-control"]["heads_in_all"] == 24
+    assert points["all-random-4"]["sentences"] is None is points["all-control"]["sentences"]
     assert points["all-keep-5-of-all-l0.05"]["heads_in_all"] == 5
     assert points["all-random-4"]["updates_in_all"] == 0
     assert points["all-keep-5-of-all-l0.05"]["updates_in_all"] == points["all-control"]["updates_in_all"] == 8
@@ -180,6 +181,7 @@ def test_heads_are_analysed_when_asked_for(tiny, tmp_path, in_process):
         (["--lambdas", "none", "--only", "baseline", "--test", "x=nosuch"], "there is no subset 'nosuch'"),
         (["--seeds", "one"], "--seeds 'one'"),
         (["--beam", "0"], "--beam must be at least 1"),
+        (["--criterion-sentences", "0"], "--criterion-sentences must be at least 1, not 0"),
         (["--train-options", "'open"], "cannot be split into words"),
         (["--suffix", "/x"], "--suffix '/x'"),
         (["--counts", "3"], "--criteria and --counts need each other"),

@@ -28,6 +28,12 @@ def test_control_and_pruned_points_have_equal_budgets():
     )
 
 
+def test_the_sentences_of_a_criterion_are_said_when_they_are_not_the_default():
+    asked = {p.name: p for p in grid(criteria=[("gradient", "4"), ("random", "4")], sentences=7)}
+    assert asked["enc-gradient-4"].to_dict()["sentences"] == 7 and not asked["enc-random-4"].sentences
+    assert "sentences" not in grid(criteria=[("gradient", "4")])[-1].to_dict()  # as in older run folders
+
+
 def test_keep_takes_the_strongest_lambda_unless_told():
     kept = [p for p in grid(lambdas=[0.01, 0.05], keep=["17", "1"]) if p.method == "keep"]
     assert [(p.source, p.target) for p in kept] == [("enc-l0.05", "enc-self=17"), ("enc-l0.05", "enc-self=1")]

@@ -110,6 +110,33 @@ def test_relevance_scores_add_up_to_one_in_a_layer(model):
     assert len(layer) == 4 and sum(layer) == pytest.approx(1, abs=1e-4)
 
 
+def test_relevance_of_both_signs_is_ranked_by_magnitude(model, monkeypatch):
+    """Head 1 pushes for the token at one step and against it at the next: it matters most."""
+    values = torch.tensor([[[0.2, 0.8]], [[0.2, -0.8]]])[:, :, None]  # [steps, sentences, layers, heads]
+    fake = dict.fromkeys(("enc_self", "dec_self", "dec_enc"), values)
+    monkeypatch.setattr(importance.lrp, "head_relevance", lambda *_, **__: fake)
+    monkeypatch.setattr(importance, "existing_layout", lambda _: HeadLayout.full(1, 2, 1, 2))
+    found = importance.relevance(model, [as_batch()], "epsilon")
+    assert found[Head("enc_self", 0, 1)] == pytest.approx(0.8)
+    assert found[Head("enc_self", 0, 0)] == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("rule", ["alpha-beta", "epsilon"])
+def test_relevance_is_the_mean_absolute_share_of_every_step(model, rule):
+    sample = as_batch()
+    found = importance.relevance(model, [sample], rule)
+    result = importance.lrp.head_relevance(
+        model, sample["src_tokens"], None, sample["prev_output_tokens"], rule=rule
+    )
+    shares = []
+    for row in result["dec_enc"][result.valid][:, 1].tolist():  # [heads] of layer 1, a step each
+        total = sum(abs(x) for x in row)
+        shares.append([abs(x) / total for x in row])
+    for head in range(4):
+        mean = sum(share[head] for share in shares) / len(shares)
+        assert found[Head("dec_enc", 1, head)] == pytest.approx(mean, rel=1e-6)
+
+
 FULL = HeadLayout.full(2, 2, 1, 2)
 SCORES = {head: float(i % 4) for i, head in enumerate(FULL)}
 
@@ -146,3 +173,18 @@ def test_json_round_trip():
 def test_an_unknown_criterion_is_refused():
     with pytest.raises(UserError, match="unknown criterion 'luck': use gradient, confidence, lrp-"):
         importance.score_heads("luck", "model.pt", "data")
+
+
+def test_scores_of_other_numbers_of_sentences_are_kept_apart(tmp_path, monkeypatch):
+    asked = []
+
+    def score(criterion, checkpoint, data, seed, sentences):
+        asked.append((criterion, sentences))
+        return {Head("enc_self", 0, 0): float(len(asked))}
+
+    monkeypatch.setattr(importance, "score_heads", score)
+    first = importance.cached_scores("lrp-epsilon", "m", "d", tmp_path)
+    assert importance.cached_scores("lrp-epsilon", "m", "d", tmp_path, sentences=60) == first
+    assert importance.cached_scores("lrp-epsilon", "m", "d", tmp_path, sentences=5) != first
+    importance.cached_scores("gradient", "m", "d", tmp_path)
+    assert asked == [("lrp-epsilon", 60), ("lrp-epsilon", 5), ("gradient", 200)]
