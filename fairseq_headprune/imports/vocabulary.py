@@ -98,6 +98,11 @@ def load_spm(path):
         ) from None
 
 
+def split(processor, line: str) -> str:
+    """A line of plain text as the words of its dictionary, a space between them."""
+    return " ".join(readable(piece) for piece in processor.encode(line, out_type=str))
+
+
 def _in_order(ids, path: Path) -> list[str]:
     """Words by their ids, which must be 0, 1, 2, …"""
     if not isinstance(ids, dict) or not ids:

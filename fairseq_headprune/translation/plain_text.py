@@ -8,7 +8,7 @@ from fairseq import utils
 from tqdm import tqdm
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.imports.vocabulary import load_spm
+from fairseq_headprune.imports.vocabulary import load_spm, split
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.translation.search import open_search
 
@@ -24,8 +24,9 @@ class PlainText:
 
     def encode(self, line: str) -> torch.Tensor:
         """Ids of a line under the source dictionary, end of sentence included: ``[tokens]``."""
-        text = " ".join(self.source.encode(line, out_type=str))
-        return self.task.source_dictionary.encode_line(text, add_if_not_exist=False).long()
+        return self.task.source_dictionary.encode_line(
+            split(self.source, line), add_if_not_exist=False
+        ).long()
 
     @torch.no_grad()
     def translate(self, lines: Sequence[str], max_tokens: int = 2000) -> list[str]:

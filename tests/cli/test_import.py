@@ -1,11 +1,14 @@
-"""``headprune import`` and ``headprune translate`` from file to text, and what they refuse."""
+"""``headprune import``, ``translate`` and ``encode`` from file to text, and what they refuse."""
 
 import io
+import re
 import sys
 
 import pytest
 
 from fairseq_headprune.commands import main
+from fairseq_headprune.translation import scoring
+from tests.helpers import command_lines
 
 LINES = 12
 
@@ -19,11 +22,17 @@ def translated(monkeypatch, capfdbinary, text, *args):
     return capfdbinary.readouterr().out.decode("utf-8").split("\n")[:-1]
 
 
-def test_firefox_translates_as_marian_does(shared, tmp_path, monkeypatch, capfdbinary):
-    model = shared / "models/firefox-en-pt"
-    out = tmp_path / "enpt"
-    source = model / "model.enpt.intgemm.alphas.bin"
+@pytest.fixture(scope="module")
+def firefox(shared, tmp_path_factory):
+    """The folder of the imported model that Firefox translates with."""
+    out = tmp_path_factory.mktemp("firefox") / "enpt"
+    source = shared / "models/firefox-en-pt/model.enpt.intgemm.alphas.bin"
     assert main(["import", source, "--out", out, "--source-lang", "en", "--target-lang", "pt"]) == 0
+    return out
+
+
+def test_firefox_translates_as_marian_does(firefox, shared, monkeypatch, capfdbinary):
+    model, out = shared / "models/firefox-en-pt", firefox
     names = {path.name for path in out.iterdir()}
     assert names == {"model.pt", "dict.en.txt", "dict.pt.txt", "source.spm", "target.spm", "README.md"}
     lines = (shared / "data/pud/pud.en").read_bytes().split(b"\n")[:LINES]
@@ -58,3 +67,54 @@ def test_translate_refuses_with_status_2(tmp_path, capsys, more, said):
         main(["translate", tmp_path, *more])
     message = capsys.readouterr().err
     assert caught.value.code == 2 and said in message and message.count("\n") == 1
+
+
+def test_encoded_data_translates_as_plain_text_does(firefox, shared, tmp_path, monkeypatch, capfdbinary):
+    lines = (shared / "data/pud/pud.en").read_bytes().split(b"\n")[:LINES]
+    references = (shared / "data/enpt/pud.pt").read_text(encoding="utf-8").split("\n")[:LINES]
+    (tmp_path / "text.en").write_bytes(b"\n".join(lines) + b"\n")
+    (tmp_path / "text.pt").write_text("\n".join(references), encoding="utf-8")  # no line feed at the end
+    data = tmp_path / "data"
+    sides = ["--source", tmp_path / "text.en", "--target", tmp_path / "text.pt"]
+    assert main(["encode", firefox, *sides, "--out", data]) == 0
+    plain = translated(monkeypatch, capfdbinary, b"\n".join(lines) + b"\n", firefox, "--beam", "2")
+    printed = command_lines.generate(
+        *(data, *command_lines.USER_DIR, "--path", firefox / "model.pt", "--beam", "2", "--cpu"),
+        *("--max-len-a", "3", "--max-len-b", "10", "--remove-bpe", "sentencepiece", "--max-tokens", "2000"),
+    )
+    found = scoring.parse_generate(printed, expected=LINES)
+    assert list(found.hypotheses) == plain
+    known = [re.sub("[“”]", "<<unk>>", line) for line in references]  # which the model's words lack
+    assert list(found.references) == known != references
+    assert scoring.splitting_of(str(data)) == "sentencepiece"  # what compare, sweep and ablate score with
+    bleu = scoring.score(plain, references)["bleu"]
+    assert scoring.score(found.hypotheses, found.references)["bleu"] == bleu > 30
+    with pytest.raises(SystemExit):  # never over what is there
+        main(["encode", firefox, *sides, "--out", data])
+    assert main(["encode", firefox, *sides, "--split", "valid", "--out", data]) == 0
+    assert len(list(data.iterdir())) == 2 * 4 + 2
+
+
+@pytest.mark.parametrize(
+    "change, said",
+    [
+        ({"--split": "train", "--target": None}, "--split train needs --target"),
+        ({"--target": b"one\n"}, "not parallel"),
+        ({"--source": b"\xff\xfe\n"}, "not UTF-8"),
+        ({"--source": b""}, "is empty"),
+        ({"folder": None}, "has no source.spm"),
+    ],
+)
+def test_encode_refuses_with_status_2(firefox, tmp_path, capsys, change, said):
+    args = {"folder": firefox, "--source": b"a\nb\n", "--target": b"c\nd\n", **change}
+    words = ["encode", args.pop("folder") or tmp_path]
+    for option, value in args.items():
+        if isinstance(value, bytes):
+            (tmp_path / option[2:]).write_bytes(value)
+            value = tmp_path / option[2:]
+        words += [] if value is None else [option, value]
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--out", tmp_path / "out"])
+    message = capsys.readouterr().err
+    assert caught.value.code == 2 and said in message and message.count("\n") == 1
+    assert not (tmp_path / "out").exists()
