@@ -169,15 +169,18 @@ def top_heads(table: RelevanceTable, type: str, count: int = 5) -> list[Head]:
 def split_half(dump: Dump) -> tuple[RelevanceTable, ...]:
     """Two halves of the sentences of a dump with relevance, those of even and of odd number, as
     tables: how well they agree is as well as rules can be expected to."""
-    options = dump.manifest["options"].get("relevance") or {}
-    if not dump.contents["relevance"]:
+    options = dump.manifest["options"].get("relevance")
+    rule = options.get("rule") if isinstance(options, dict) else None
+    if set(dump.contents["relevance"]) != set(ATTENTION_TYPES) or not isinstance(rule, str):
         raise UserError(f"{dump.directory} has no relevance: make it with --head-relevance")
     halves = [averages.RelevanceTable(dump.layout) for _ in range(2)]
     for record in dump:
         halves[record.id % 2].add(record.relevance)
+    if not all(half.steps for half in halves):
+        raise UserError(f"{dump.directory} has too few sentences to be split into two halves: dump more")
     return tuple(
         RelevanceTable(
-            options["rule"],
+            rule,
             dump.manifest,
             {"sentences": half.sentences, "steps": half.steps},
             dump.layout,

@@ -38,6 +38,9 @@ def run(args: argparse.Namespace) -> int:
     limits = roles_options.thresholds(args)
     relations = roles_options.relations(args.relations, args.keep_subtypes)
     dump = open_dump(args.dump)
+    if dump.damaged and not len(dump):
+        name, reason = next(iter(dump.damaged.items()))
+        raise UserError(f"{args.dump} is damaged, every shard of it ({name}: {reason}): dump it again")
     if not len(dump):
         raise UserError(f"{args.dump} has no sentences yet: finish the dump first")
     types = roles_options.types(dump, args)

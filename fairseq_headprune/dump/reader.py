@@ -11,6 +11,7 @@ import numpy as np
 from safetensors import safe_open
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.dump import faults
 from fairseq_headprune.dump.format import (
     ATTENTION_DTYPE,
     RELEVANCE_DTYPE,
@@ -20,6 +21,7 @@ from fairseq_headprune.dump.format import (
     read_manifest,
     shard_name,
     slots,
+    stored_shape,
     tensor_name,
 )
 from fairseq_headprune.units.layout import HeadLayout, flag
@@ -27,6 +29,7 @@ from fairseq_headprune.units.layout import HeadLayout, flag
 logger = logging.getLogger(__name__)
 
 DTYPES = {"F16": ATTENTION_DTYPE, "F32": RELEVANCE_DTYPE}
+DTYPE_NAMES = {"attention": "F16", "relevance": "F32"}
 
 
 class _Store:
@@ -42,11 +45,11 @@ class _Store:
         with open(path, "rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         self._start = 8 + int.from_bytes(self._bytes[:8], "little")
-        self._header = json.loads(self._bytes[8 : self._start])
+        self.header = json.loads(self._bytes[8 : self._start])
 
     def tensor(self, id: int, kind: str, type: str) -> np.ndarray:
         """A read-only view of one stored array; UserError when the dump has none such."""
-        entry = self._header.get(tensor_name(id, kind, type))
+        entry = self.header.get(tensor_name(id, kind, type))
         if entry is None:
             raise UserError(f"the dump has no {flag(type)} {kind}")
         shape = entry["shape"]
@@ -155,21 +158,38 @@ def _read_lines(path: Path) -> list[dict]:
         return [json.loads(line) for line in file]
 
 
-def _examine(path: Path, contents) -> tuple[list[int], int, int]:
-    """Ids and token counts of a shard whose files are whole; otherwise an exception says why.
+def _examine(path: Path, contents, slots) -> tuple[list[int], int, int]:
+    """Ids and token counts of a shard whose files are whole and agree; otherwise an exception says why.
 
     safetensors itself checks that the header is sound and the file as long as it announces.
     """
+    for file in (path.with_suffix(".jsonl"), path):
+        if not file.is_file():
+            raise ValueError(f"{file.name} is {'no file' if file.exists() else 'missing'}")
     lines = _read_lines(path.with_suffix(".jsonl"))
-    with safe_open(str(path), framework="np") as file:
-        names = set(file.keys())
-    expected = {
-        tensor_name(line["id"], kind, type) for line in lines for kind in contents for type in contents[kind]
-    }
-    if not lines or names != expected:
+    with safe_open(str(path), framework="np"):
+        store = _Store(path, contents, slots)
+    stored = set(store.header) - {"__metadata__"}
+    for number, line in enumerate(lines):
+        fault = faults.of_line(line)
+        if fault:
+            raise ValueError(f"line {number + 1} of {path.with_suffix('.jsonl').name}: {fault}")
+        for kind, type in ((kind, type) for kind in contents for type in contents[kind]):
+            name = tensor_name(line["id"], kind, type)
+            if name not in stored:
+                raise ValueError(f"{name} is missing, or sentence {line['id']} is there twice")
+            stored.remove(name)
+            shape = stored_shape(kind, type, len(slots[type].index), len(line["source"]), len(line["target"]))
+            fault = faults.of_tensor(store.header[name], DTYPE_NAMES[kind], shape)
+            if fault:
+                raise ValueError(f"{name} {fault}")
+    if not lines or stored:
         raise ValueError("its arrays and its lines name different sentences")
+    ids = [line["id"] for line in lines]
+    if len(set(ids)) < len(ids):  # where no arrays tell
+        raise ValueError("a sentence is there twice")
     return (
-        [line["id"] for line in lines],
+        ids,
         sum(len(line["source"]) for line in lines),
         sum(len(line["target"]) for line in lines),
     )
@@ -199,12 +219,19 @@ class Dump:
         self._scan()
 
     def _scan(self):
-        found = (SHARD.fullmatch(path.name) for path in self.directory.iterdir())
-        for number in sorted(int(match.group(1)) for match in found if match):
+        try:
+            found = [SHARD.fullmatch(path.name) for path in self.directory.iterdir()]
+        except OSError as error:
+            raise UserError(f"cannot read {self.directory}: {error.strerror}") from None
+        numbers = sorted({int(match[1]) for match in found if match})
+        for number in numbers:
             name = shard_name(number)
             try:
                 path = self.directory / (name + ".safetensors")
-                ids, source_tokens, target_tokens = _examine(path, self.contents)
+                ids, source_tokens, target_tokens = _examine(path, self.contents, self.slots)
+                again = next((id for id in ids if id in self._where), None)
+                if again is not None:
+                    raise ValueError(f"sentence {again} is in an earlier shard too")
             except Exception as error:  # whatever is wrong with it, the other shards count
                 self.damaged[name] = _reason(error)
                 logger.warning("%s in %s is left out: %s", name, self.directory, _reason(error))
@@ -265,11 +292,7 @@ class Dump:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, FileNotFoundError):
-        return f"{Path(error.filename).name} is missing"
-    if isinstance(error, KeyError):
-        return f"a line lacks {error}"
-    return str(error) or type(error).__name__
+    return (str(error).splitlines() or [type(error).__name__])[0][:200]
 
 
 def open_dump(directory) -> Dump:

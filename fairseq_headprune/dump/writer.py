@@ -24,6 +24,7 @@ from fairseq_headprune.dump.format import (
     read_manifest,
     shard_name,
     slots,
+    stored_shape,
     tensor_name,
 )
 from fairseq_headprune.dump.reader import open_dump
@@ -124,7 +125,7 @@ class DumpWriter:
             # Kept aside for whoever wants to look; its sentences are made again.
             for suffix in (".safetensors", ".jsonl"):
                 path = self.directory / (name + suffix)
-                if path.exists():
+                if os.path.lexists(path):
                     os.replace(path, self.directory / ("damaged-" + path.name))
             logger.warning("%s is damaged (%s): its sentences are made again", name, reason)
         self.done_ids = set(dump.ids)
@@ -149,23 +150,18 @@ class DumpWriter:
         if id in self.done_ids:
             raise ValueError(f"sentence {id} is in the dump already")
         tensors = {}
-        lengths = {
-            "enc_self": (len(source), len(source)),
-            "dec_self": (len(target), len(target)),
-            "dec_enc": (len(target), len(source)),
-        }
         self._check_types(attention, relevance)
         for type, array in (attention or {}).items():
             array = np.asarray(array)
             if array.ndim == 4:
                 array = self.slots[type].gather(array, axis=0)
-            self._check(array, (len(self.slots[type].index),) + lengths[type], type)
+            self._check(array, "attention", type, source, target)
             tensors[tensor_name(id, "attention", type)] = array.astype(ATTENTION_DTYPE, order="C")
         for type, array in (relevance or {}).items():
             array = np.asarray(array)
             if array.ndim == 3:
                 array = self.slots[type].gather(array, axis=1)
-            self._check(array, (len(target), len(self.slots[type].index)), type)
+            self._check(array, "relevance", type, source, target)
             tensors[tensor_name(id, "relevance", type)] = array.astype(RELEVANCE_DTYPE, order="C")
         line = {"id": int(id), "source": list(source), "target": list(target)}
         line["crc32"] = checksum(tensors[name] for name in sorted(tensors))
@@ -187,10 +183,10 @@ class DumpWriter:
             if set(arrays or {}) != set(announced):
                 raise ValueError(f"the manifest announces {kind} of {announced}, got {sorted(arrays or {})}")
 
-    @staticmethod
-    def _check(array, shape, type):
-        if array.shape != shape:
-            raise ValueError(f"{type} has shape {list(array.shape)}, expected {list(shape)}")
+    def _check(self, array, kind, type, source, target):
+        shape = stored_shape(kind, type, len(self.slots[type].index), len(source), len(target))
+        if list(array.shape) != shape:
+            raise ValueError(f"{type} has shape {list(array.shape)}, expected {shape}")
 
     def flush(self):
         """Write what is waiting as one shard."""
