@@ -78,6 +78,16 @@ class HeadTable:
         """What the head does."""
         return [Function.parse(text) for text in self.records[head]["functions"]]
 
+    def tests(self) -> list[Mapping[str, Any]]:
+        """Every encoder head on every relation in both directions: all that a best one was chosen from."""
+        return [
+            measured
+            for record in self.of("enc_self").values()
+            for directions in (record.get("syntactic") or {}).values()
+            for measured in directions.values()
+            if measured["gain"] is not None
+        ]
+
     def best(self, relation: str, direction: str) -> tuple[Head, Mapping[str, Any]] | None:
         """The encoder head with the highest accuracy on a relation, and its measures."""
         found = []

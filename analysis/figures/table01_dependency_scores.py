@@ -21,6 +21,8 @@ def draw(inputs):
                 "baseline, %",
                 "at position",
                 "gain, points",
+                "p",
+                "elsewhere, %",
                 "n",
             ]
         ]
@@ -39,17 +41,29 @@ def draw(inputs):
                         f"{100 * m['low']:.1f} – {100 * m['high']:.1f}",
                         f"{100 * m['baseline']:.1f}",
                         f"{m['baseline_offset']:+d}",
-                        f"{100 * (m['accuracy'] - m['baseline']):+.1f}",
+                        _gain(m),
+                        "–" if m.get("gain_p_holm") is None else f"{m['gain_p_holm']:.2g}",
+                        "–" if m.get("away") is None else f"{100 * m['away']:.1f}",
                         f"{m['n']:,}",
                     ]
                 )
         options = table.provenance.get("options") or {}
         level = 100 * options.get("level", 0.95)
         dump = table.provenance.get("dump") or {}
+        cases = "pairs of words" if options.get("syntactic_over") == "pairs" else "words"
         text.append(f"## {table.label}\n\n" + files.markdown(rows, left=3))
         text.append(
-            f"{dump.get('sentences', '?'):,} sentences; {level:g} % bootstrap intervals over "
-            "sentences. The best of many heads is chosen on the same sentences, so its accuracy "
-            "is a little too high.\n"
+            f"{dump.get('sentences', '?'):,} sentences; {level:g} % bootstrap intervals over sentences. "
+            f"n counts {cases}; p is that of the gain by a sign test over sentences, corrected by Holm "
+            f"for all {len(table.tests()):,} combinations of head, relation and direction; elsewhere: accuracy "
+            "where the related word is not at the baseline's position. The best of many heads is chosen on the same "
+            "sentences, so its accuracy is a little too high.\n"
         )
     return "\n".join(text)
+
+
+def _gain(m) -> str:
+    gain = f"{100 * m['gain']:+.1f}"
+    return (
+        gain if m["gain_low"] is None else f"{gain} [{100 * m['gain_low']:+.1f}, {100 * m['gain_high']:+.1f}]"
+    )

@@ -96,8 +96,6 @@ def _positional(record, options, level):
 
 def _syntactic(record, options, level):
     found = []
-    margin, kind = options.get("margin", 0.1), options.get("margin_kind", "points")
-    rule = f"{100 * margin:g} points over" if kind == "points" else f"{100 * margin:g} % better than"
     for relation, directions in (record.get("syntactic") or {}).items():
         for direction, m in directions.items():
             if m["accuracy"] is None:
@@ -107,17 +105,77 @@ def _syntactic(record, options, level):
                 if direction == "h->d"
                 else "from the dependent to its syntactic head word"
             )
-            found.append(
-                {
-                    "seen": f"{relation}, {to}: the largest weight is on the related word for "
-                    f"{percent(m['accuracy'])} of {m['n']:,} words "
-                    f"({interval(m['low'], m['high'], level)}); always taking position "
-                    f"{m['baseline_offset']:+d} would be right for {percent(m['baseline'])}.",
-                    "criterion": f"Syntactic: at least {rule} that baseline.",
-                    "holds": _yes(m["syntactic"]),
-                }
+            cases = "pairs of words" if options.get("syntactic_over") == "pairs" else "words"
+            seen = (
+                f"{relation}, {to}: the largest weight is on the related word for {percent(m['accuracy'])} "
+                f"of {m['n']:,} {cases} ({interval(m['low'], m['high'], level)}). Always taking position "
+                f"{m['baseline_offset']:+d} would be right for {percent(m['baseline'])}: a gain of "
+                f"{_gain(m, level)}."
             )
+            if m.get("away") is not None:
+                seen += (
+                    f" Where the related word is not at that position: {percent(m['away'])} of "
+                    f"{m['away_n']:,} ({interval(m['away_low'], m['away_high'], level)})."
+                )
+            found.append({"seen": seen, "criterion": _margin(m, options), "holds": _yes(m["syntactic"])})
     return found
+
+
+def _gain(m, level) -> str:
+    text = f"{100 * m['gain']:+.1f} points"
+    if m["gain_low"] is not None:
+        text += f" ({100 * level:g} % interval {100 * m['gain_low']:+.1f} to {100 * m['gain_high']:+.1f})"
+    if m.get("gain_p_holm") is not None:
+        text += f", p = {m['gain_p_holm']:.2g} corrected for all that was looked at"
+    return text
+
+
+def _margin(m, options) -> str:
+    """The criterion, and whether the interval of the gain leaves any doubt about it."""
+    margin, kind = options.get("margin", 0.1), options.get("margin_kind", "points")
+    rule = f"{100 * margin:g} points over" if kind == "points" else f"{100 * margin:g} % better than"
+    text = f"Syntactic: at least {rule} that baseline."
+    if m["gain_low"] is None:
+        return text
+    needed = margin if kind == "points" else margin * m["baseline"]
+    if m["gain_low"] < needed <= m["gain_high"]:
+        return (
+            f"{text} The interval of the gain holds both sides of that: other sentences may decide otherwise."
+        )
+    return text + (" The whole interval of the gain is above that." if m["syntactic"] else "")
+
+
+def looked_at(table: HeadTable) -> str:
+    """How many heads on how many relations a syntactic head was found among, and what chance gives."""
+    tests = table.tests()
+    level = (table.provenance.get("options") or {}).get("level", 0.95)
+    known = [m for m in tests if m["gain_low"] is not None]
+    text = (
+        f"{len(tests):,} combinations of head, relation and direction were looked at. Were no head better "
+        f"than the best position, chance would put some {len(known) * (1 - level) / 2:.0f} intervals of the "
+        f"gain above 0; {sum(m['gain_low'] > 0 for m in known)} are."
+    )
+    corrected = [m["gain_p_holm"] for m in tests if m.get("gain_p_holm") is not None]
+    if corrected:
+        text += (
+            " Corrected for their number (sign test over sentences, Holm, 5 %), "
+            f"{sum(p < 0.05 for p in corrected)} gains remain."
+        )
+    return text
+
+
+def alternatives(table: HeadTable) -> list[str]:
+    """Other reasons why a head may look syntactic, tested or not."""
+    parses = table.provenance.get("parses") or {}
+    if parses.get("kind") == "stanza":
+        trees = f"errors of the parser (trees are those of {parses.get('parser')})"
+    else:
+        trees = f"errors in the trees (those of {parses.get('file', 'the file')} are taken as right)"
+    return [
+        "Tested as another reason for the syntactic pattern: position, as always taking the relation's best "
+        f"one. Not tested: how frequent the words are, their part of speech, {trees}.",
+        looked_at(table),
+    ]
 
 
 def _rare(record, options, level):
@@ -198,10 +256,14 @@ def headline(functions: list[Function], off: Mapping[str, Any] | None) -> str:
 
 def claim(table: HeadTable, head: Head, off=None, alone=None, ablation=None) -> dict[str, Any]:
     """Everything that the page says of a head."""
+    functions = table.functions(head)
+    still_open = list(OPEN) if off else list(OPEN[2:])
+    if any(function.kind == "syntactic" for function in functions):
+        still_open = alternatives(table) + still_open
     return {
         "where": where(table, head),
-        "headline": headline(table.functions(head), off),
+        "headline": headline(functions, off),
         "observed": observed(table, head),
         "intervened": intervened(off, alone, ablation),
-        "open": list(OPEN) if off else list(OPEN[2:]),
+        "open": still_open,
     }

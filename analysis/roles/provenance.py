@@ -71,6 +71,21 @@ def summary(content, out) -> str:
         if record["functions"]:
             name = f"{flag(record['type'])}:{record['layer']}:{record['head']}"
             lines.append(f"  {name:<14} {'; '.join(record['functions'])}")
+    lines = lines or ["  no head passes a threshold"]
+    tests = [
+        m
+        for record in content["heads"]
+        for directions in (record["syntactic"] or {}).values()
+        for m in directions.values()
+        if m["gain_low"] is not None
+    ]
+    if tests:
+        level = content["provenance"]["options"]["level"]
+        lines.append(
+            f"  of {len(tests)} combinations of head, relation and direction, the gain's interval is above 0 "
+            f"in {sum(m['gain_low'] > 0 for m in tests)} (by chance some {len(tests) * (1 - level) / 2:.0f}); "
+            f"corrected for their number (Holm), {sum(m['gain_p_holm'] < 0.05 for m in tests)} gains remain"
+        )
     counts = content["provenance"]["counts"]
     unfit = counts["unaligned_sentences"]
     about = content["provenance"]
@@ -83,7 +98,7 @@ def summary(content, out) -> str:
         [
             f"{len(content['heads'])} heads, {counts['sentences']} sentences"
             + (f", {unfit} of them not aligned to their parse (unaligned.tsv)" if unfit else ""),
-            *(lines or ["  no head passes a threshold"]),
+            *lines,
             f"written: {out / 'heads.json'}",
         ]
     )

@@ -3,20 +3,19 @@
 import csv
 import io
 import json
-import math
 from collections.abc import Mapping
 
 import numpy as np
 
 from fairseq_headprune.analysis.roles.heads import (
-    DIRECTIONS,
     Thresholds,
     functions,
     is_rare,
-    is_syntactic,
     most_frequent,
 )
-from fairseq_headprune.analysis.roles.tallies import FAR, NEAR
+from fairseq_headprune.analysis.roles.shares import NOTHING, number, share_of
+from fairseq_headprune.analysis.roles.syntax import relations_of, syntactic
+from fairseq_headprune.analysis.roles.tallies import COARSE, FAR, NEAR
 from fairseq_headprune.base.intervals import GROUPS, Bootstrap
 
 
@@ -24,36 +23,16 @@ def build(dump, analysis, limits: Thresholds, resamples: int, level: float, seed
     """``{"relations": ..., "heads": [...]}`` of a finished pass."""
     groups = min(GROUPS, max(1, analysis.counts["sentences"]))
     draws = Bootstrap(groups, resamples, level, seed)
-    relations = _relations(analysis, limits, draws, groups)
+    relations = syntax = None
+    if analysis.syntax is not None:
+        relations = relations_of(analysis, limits, draws, groups)
+        coarse = Bootstrap(min(groups, COARSE), resamples, level, seed)
+        syntax = syntactic(analysis, relations, limits, draws, coarse)
     heads: list[dict] = []
     for type in analysis.types:
         if dump.head_index[type]:
-            heads.extend(_heads_of_type(dump, analysis, type, relations, limits, draws, groups))
+            heads.extend(_heads_of_type(dump, analysis, type, syntax, limits, draws, groups))
     return {"relations": relations, "heads": heads}
-
-
-def _number(value) -> float | None:
-    """A plain float, None for NaN."""
-    value = float(value)
-    return None if math.isnan(value) else round(value, 6)
-
-
-def _share(draws, sums, counts, suffix="", name="value") -> list[dict]:
-    """One ``{name, n, low, high}`` per column of ``sums`` ``[groups, columns]``."""
-    counts = np.broadcast_to(counts if counts.ndim == 2 else counts[:, None], sums.shape)
-    total, size = sums.sum(axis=0, dtype=np.float64), counts.sum(axis=0)
-    low, high = draws.interval(sums, counts)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value = np.where(size > 0, total / size, np.nan)
-    return [
-        {
-            name + suffix: _number(value[i]),
-            "n" + suffix: int(round(size[i])),
-            "low" + suffix: _number(low[i]),
-            "high" + suffix: _number(high[i]),
-        }
-        for i in range(sums.shape[1])
-    ]
 
 
 def _named(share: Mapping, name: str) -> dict:
@@ -61,21 +40,18 @@ def _named(share: Mapping, name: str) -> dict:
     return {name if key == "value" else f"{name}_{key}": value for key, value in share.items()}
 
 
-NOTHING = {"value": None, "n": 0, "low": None, "high": None}
-
-
-def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> list[dict]:
+def _heads_of_type(dump, analysis, type, syntax, limits, draws, groups) -> list[dict]:
     tally = analysis.by_type[type]
     index = dump.head_index[type]
     queries = tally.queries[:groups]
-    confidence = _share(draws, tally.confidence[:groups], queries)
+    confidence = share_of(draws, tally.confidence[:groups], queries)
     relevance = [NOTHING] * len(index)
     if type in analysis.with_relevance:
-        relevance = _share(draws, tally.relevance[:groups], tally.steps[:groups])
+        relevance = share_of(draws, tally.relevance[:groups], tally.steps[:groups])
     positional = _positional(tally, draws, groups)
-    syntactic = rare = [None] * len(index)
-    if type == "enc_self" and relations is not None:
-        syntactic = _syntactic(analysis, relations, limits, draws, groups)
+    per_head = rare = [None] * len(index)
+    if type == "enc_self" and syntax is not None:
+        per_head = syntax
     if type == "enc_self" and analysis.rare is not None:
         rare = _rare(analysis.rare, limits, draws, groups)
     rows = max(1.0, queries.sum())
@@ -85,10 +61,10 @@ def _heads_of_type(dump, analysis, type, relations, limits, draws, groups) -> li
         record.update(_named(relevance[i], "relevance"))
         record.update(_named(confidence[i], "confidence"))
         record["max_weight"] = record["confidence"]
-        record["ties"] = _number(tally.shared[i] / rows)
-        record["blank"] = _number(tally.blank[i] / rows)
+        record["ties"] = number(tally.shared[i] / rows)
+        record["blank"] = number(tally.blank[i] / rows)
         record["positional"] = positional[i]
-        record["syntactic"] = syntactic[i]
+        record["syntactic"] = per_head[i]
         record["rare"] = rare[i]
         record["functions"] = functions(record, limits)
         records.append(record)
@@ -103,8 +79,8 @@ def _positional(tally, draws, groups) -> list[dict]:
     near = [offset is not None and abs(offset) <= NEAR for offset, _ in best]
     column = np.array([offset + NEAR if ok else NEAR for (offset, _), ok in zip(best, near)])
     sums = tally.votes[:groups][:, heads, column]
-    shares = _share(draws, sums, tally.queries[:groups], name="share")
-    possible = _share(draws, sums, tally.chances[:groups][:, column], "_possible", name="share")
+    shares = share_of(draws, sums, tally.queries[:groups], name="share")
+    possible = share_of(draws, sums, tally.chances[:groups][:, column], "_possible", name="share")
     result = []
     for (offset, votes), ok, entry, of_possible in zip(best, near, shares, possible):
         entry.update(of_possible)
@@ -113,76 +89,8 @@ def _positional(tally, draws, groups) -> list[dict]:
             entry = dict.fromkeys(entry)
             entry.update(n=n, n_possible=chances)
             if offset is not None:
-                entry.update(share=_number(votes / n), share_possible=_number(votes / chances))
+                entry.update(share=number(votes / n), share_possible=number(votes / chances))
         result.append({"offset": offset, **entry})
-    return result
-
-
-def _cases(analysis, limits, groups):
-    """hits, cases by `Thresholds.syntactic_over` and near, of the groups that are in use."""
-    hits, pairs, words, near = (array[:groups] for array in analysis.syntax.by_group())
-    return hits, pairs if limits.syntactic_over == "pairs" else words, near
-
-
-def _relations(analysis, limits, draws, groups) -> dict | None:
-    if analysis.syntax is None:
-        return None
-    _, asked, near = _cases(analysis, limits, groups)
-    words = analysis.syntax.by_group()[2].sum(axis=0)
-    all_pairs = analysis.syntax.all()
-    result: dict = {}
-    for number, relation in enumerate(analysis.relations):
-        result[relation] = {}
-        for side, direction in enumerate(DIRECTIONS):
-            slot = 2 * number + side
-            counts = all_pairs[slot]
-            histogram = {int(i) - FAR: int(counts[i]) for i in np.flatnonzero(counts)}
-            offset, best = most_frequent(histogram)
-            n = int(asked[:, slot].sum())
-            entry = {
-                "n": n,
-                "pairs": int(counts.sum()),
-                "words": int(words[slot]),
-                "sentences": int(analysis.syntax.sentences[slot]),
-                "baseline": _number(best / n) if n else None,
-                "baseline_offset": offset,
-                "baseline_low": None,
-                "baseline_high": None,
-            }
-            if offset is not None and abs(offset) <= NEAR:
-                hits = near[:, slot, offset + NEAR][:, None]
-                (share,) = _share(draws, hits, asked[:, slot])
-                entry.update(baseline_low=share["low"], baseline_high=share["high"])
-            entry["histogram"] = {f"{key}": histogram[key] for key in sorted(histogram)}
-            result[relation][direction] = entry
-    return result
-
-
-def _syntactic(analysis, relations, limits, draws, groups) -> list[dict]:
-    hits, asked, near = _cases(analysis, limits, groups)
-    result: list[dict] = [{} for _ in range(hits.shape[2])]
-    for number, relation in enumerate(analysis.relations):
-        for side, direction in enumerate(DIRECTIONS):
-            slot = 2 * number + side
-            entry = relations[relation][direction]
-            baseline, offset = entry["baseline"], entry["baseline_offset"]
-            shares = _share(draws, hits[:, slot], asked[:, slot], name="accuracy")
-            gains = [NOTHING] * len(shares)
-            if offset is not None and abs(offset) <= NEAR:
-                gain = hits[:, slot] - near[:, slot, offset + NEAR][:, None]
-                gains = _share(draws, gain, asked[:, slot])
-            for head, share in enumerate(shares):
-                accuracy = share["accuracy"]
-                known = accuracy is not None and baseline is not None
-                result[head].setdefault(relation, {})[direction] = {
-                    **share,
-                    "baseline": baseline,
-                    "baseline_offset": offset,
-                    "gain": _number(accuracy - baseline) if known else None,
-                    "gain_low": gains[head]["low"],
-                    "gain_high": gains[head]["high"],
-                    "syntactic": is_syntactic(accuracy, baseline, limits),
-                }
     return result
 
 
@@ -190,10 +98,10 @@ def _rare(tally, limits, draws, groups) -> list[dict]:
     hits = tally.hits[:, :groups]
     queries = tally.queries[:groups]
     rows = queries.sum()
-    chances = [_number(c / rows) if rows else None for c in tally.chance.sum(axis=1)]
+    chances = [number(c / rows) if rows else None for c in tally.chance.sum(axis=1)]
     result: list[dict] = [{"n": int(rows)} for _ in range(hits.shape[2])]
     for kind, name in enumerate(("rarest", "two_rarest")):
-        for head, share in enumerate(_share(draws, hits[kind], queries)):
+        for head, share in enumerate(share_of(draws, hits[kind], queries)):
             entry = _named(share, name)
             del entry[f"{name}_n"]
             result[head].update(entry, **{f"{name}_chance": chances[kind]})
@@ -268,7 +176,7 @@ def tables(content: Mapping) -> dict[str, str]:
                         "relation": relation,
                         "direction": direction,
                         **{key: record[key] for key in ("type", "layer", "head")},
-                        **measured,
+                        **flat(measured),
                     }
                 )
     made["relations.csv"] = to_csv(positions)

@@ -14,6 +14,10 @@ NEAR = 32
 """Relative positions up to this far get an interval; those further away are counted in total."""
 FAR = 1024
 """Positions further away than this are counted as this far."""
+AROUND = 8
+"""Relative positions of related words up to this far have their hits counted apart."""
+COARSE = 100
+"""... in so many groups (`GROUPS` is a multiple), since there is a count per position, slot and head."""
 
 
 def add_rows(target: np.ndarray, index: np.ndarray, rows: np.ndarray) -> None:
@@ -122,6 +126,7 @@ class SyntaxTally(Tally):
         self.near = np.zeros(GROUPS * slots * (2 * NEAR + 1))
         self.far = np.zeros((slots, 2 * FAR + 1))
         self.sentences = np.zeros(slots)
+        self.around = np.zeros((COARSE * slots * (2 * AROUND + 1), heads), np.float32)
 
     def add(self, groups, sentences, slots, rows, offsets, votes):
         """Pairs of words, those of one query word and slot next to each other. Arrays by pair:
@@ -136,6 +141,9 @@ class SyntaxTally(Tally):
         seen = np.zeros((sentences[-1] + 1, self.slots))
         seen[sentences, slots] = 1
         self.sentences += seen.sum(axis=0)
+        around = np.abs(offsets) <= AROUND
+        column = (groups % COARSE * self.slots + slots) * (2 * AROUND + 1) + offsets + AROUND
+        add_rows(self.around, column[around], votes[around])
         near = np.abs(offsets) <= NEAR
         if not near.all():
             far = np.maximum(np.minimum(offsets[~near], FAR), -FAR) + FAR
@@ -159,6 +167,13 @@ class SyntaxTally(Tally):
             self.asked.reshape(GROUPS, self.slots),
             self.near.reshape(GROUPS, self.slots, -1),
         )
+
+    def by_position(self):
+        """Of every coarse group: hits by position ``[groups, slots, 2 AROUND + 1, heads]``, pairs by position
+        ``[groups, slots, 2 AROUND + 1]``, and hits and pairs at any position."""
+        hits, pairs, _, near = (a.reshape(-1, COARSE, *a.shape[1:]).sum(axis=0) for a in self.by_group())
+        around = self.around.reshape(COARSE, self.slots, 2 * AROUND + 1, -1).astype(np.float64)
+        return around, near[..., NEAR - AROUND : NEAR + AROUND + 1], hits, pairs
 
 
 class RareTally(Tally):

@@ -32,6 +32,7 @@ class Bootstrap:
     """``resamples`` draws of the groups 0..groups-1 with replacement, the same for every share."""
 
     def __init__(self, groups: int, resamples: int = 1000, level: float = 0.95, seed: int = 1):
+        self.groups = groups
         self.level = level
         equal = np.full(groups, 1 / groups)
         draws = np.random.default_rng(seed).multinomial(groups, equal, size=resamples)

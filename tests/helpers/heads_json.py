@@ -57,7 +57,11 @@ def head_record(rng, type_, layer, head, function="", n=2000):
                     "gain": accuracy - baseline,
                     "gain_low": more["low"] - baseline,
                     "gain_high": more["high"] - baseline,
+                    "gain_p": 1e-6 if passes else 0.9,
+                    "gain_p_holm": 1e-4 if passes else 1.0,
                     "syntactic": passes,
+                    **dict(away=accuracy / 2, away_n=n // 20, away_low=accuracy / 3, away_high=accuracy),
+                    "by_distance": {k: accuracy for k in ("1", "2", "3-4", "5-8")} | {"9+": None},
                 }
         rare = kind == "rare"
         record["rare"] = {"n": n // 2, "rare": rare}
@@ -117,6 +121,7 @@ def heads_json(layers=6, heads=8, types=("enc_self",), functions=None, removed=(
                 "baseline_offset": sign * at,
                 "baseline_low": baseline - 0.03,
                 "baseline_high": baseline + 0.03,
+                "distances": {"1": 80, "2": 40, "3-4": 40, "5-8": 40, "9+": 0},
                 "histogram": {str(k): counts[k] for k in sorted(counts)},
             }
     provenance = {

@@ -5,6 +5,7 @@ The measure for analysis/. Sources: Voita et al. 2019, sections 4 and 5 and appe
 
 from collections import Counter, defaultdict
 from fractions import Fraction
+from math import comb
 
 EOS = "</s>"
 
@@ -97,10 +98,12 @@ def relations_of(parse, units_of_words, wanted):
 def syntactic(sentences, wanted):
     """``sentences``: (weights of one head, source, units, units of words, parse).
 
-    Returns {(relation, direction): (votes, queries, Counter of offsets)}.
+    Returns {(relation, direction): (votes, queries, Counter of offsets, pairs)}, a pair being (sentence,
+    offset, part of the vote).
     """
-    result = {(r, d): [Fraction(0), 0, Counter()] for r in wanted for d in ("h->d", "d->h")}
-    for weights, source, units, units_of_words, parse in sentences:
+    result = {(r, d): [Fraction(0), 0, Counter(), []] for r in wanted for d in ("h->d", "d->h")}
+    for sentence, case in enumerate(sentences):
+        weights, source, units, units_of_words, parse = case
         words = merge(without_eos(weights, "enc_self", source, [EOS]), units)
         for (label, direction, query), keys in relations_of(parse, units_of_words, wanted).items():
             entry = result[label, direction]
@@ -109,7 +112,27 @@ def syntactic(sentences, wanted):
             entry[1] += 1
             for key in keys:
                 entry[2][key - query] += 1
+                entry[3].append((sentence, key - query, found.get(key, Fraction(0))))
     return result
+
+
+def sign_test(pairs, offset):
+    """How likely at least so many sentences in which the head finds more than always taking ``offset`` does,
+    by adding up the outcomes of fair coins; one coin for each sentence in which they differ."""
+    gains = Counter()
+    for sentence, at, part in pairs:
+        gains[sentence] += part - (at == offset)
+    better, worse = sum(g > 0 for g in gains.values()), sum(g < 0 for g in gains.values())
+    return sum(comb(better + worse, k) for k in range(better, better + worse + 1)) / 2 ** (better + worse)
+
+
+def holm(p):
+    """Step by step: the smallest of n times n, the next one times n - 1, none below one before it."""
+    adjusted, least = {}, 0
+    for tried, i in enumerate(sorted(range(len(p)), key=lambda i: p[i])):
+        least = max(least, min(1, p[i] * (len(p) - tried)))
+        adjusted[i] = least
+    return [adjusted[i] for i in range(len(p))]
 
 
 def rare_positions(tokens, counts, top):

@@ -40,6 +40,40 @@ def test_a_claim_names_checkpoint_head_data_measure_and_uncertainty(table):
     assert "at least 90.0 %" in seen["criterion"] and seen["holds"] == "yes"
 
 
+SYNTACTIC = Head("enc_self", 2, 1)
+
+
+def test_a_syntactic_claim_shows_its_gain_and_what_it_was_chosen_from(table):
+    claim = claims.claim(table, SYNTACTIC)
+    m = table.records[SYNTACTIC]["syntactic"]["nsubj"]["h->d"]
+    (seen,) = (o for o in claim["observed"] if o["seen"].startswith("nsubj, from the syntactic head"))
+    low, high = 100 * m["gain_low"], 100 * m["gain_high"]
+    assert f"a gain of +20.0 points (95 % interval {low:+.1f} to {high:+.1f}), p = 0.0001" in seen["seen"]
+    assert f"not at that position: {100 * m['away']:.1f} % of {m['away_n']:,}" in seen["seen"]
+    assert seen["holds"] == "yes" and seen["criterion"].endswith("whole interval of the gain is above that.")
+    was, m["gain_low"] = m["gain_low"], 0.05
+    (seen,) = (o for o in claims.observed(table, SYNTACTIC) if o["holds"] == "yes")
+    assert "The interval of the gain holds both sides of that" in seen["criterion"]
+    m["gain_low"] = was
+    reasons, chosen, *_ = claim["open"]
+    assert "Tested" in reasons and "position" in reasons and "Not tested: how frequent" in reasons
+    assert "those of trees.conllu are taken as right" in reasons
+    assert chosen.startswith("384 combinations of head, relation and direction were looked at")
+    above = sum(m["gain_low"] > 0 for m in table.tests())
+    assert f"some 10 intervals of the gain above 0; {above} are" in chosen and "3 gains remain" in chosen
+    assert len(claims.claim(table, POSITIONAL)["open"]) == 1
+    table.provenance["parses"] = {"kind": "stanza", "parser": "stanza 1"}
+    assert "errors of the parser (trees are those of stanza 1)" in claims.alternatives(table)[0]
+
+
+def test_tables_from_before_the_tests_against_chance(table):
+    for m in table.tests():
+        for key in ("gain_p", "gain_p_holm", "away", "away_n", "away_low", "away_high", "by_distance"):
+            del m[key]
+    seen = everything(claims.claim(table, SYNTACTIC))
+    assert "a gain of" in seen and "p =" not in seen and "gains remain" not in seen
+
+
 def test_without_an_intervention_nothing_is_said_about_effects(table):
     claim = claims.claim(table, POSITIONAL)
     assert (

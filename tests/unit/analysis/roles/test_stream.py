@@ -17,6 +17,7 @@ from tests.helpers.dumps import EOS, conllu_text, pointing, random_attention, wr
 from tests.reference import head_roles
 
 RELATIONS = ("nsubj", "obj", "amod")
+DISTANCES = {"1": [1], "2": [2], "3-4": [3, 4], "5-8": range(5, 9), "9+": range(9, 99)}
 
 
 def analyse(path, tmp_path, trees=None, counts=None, top=500, types=("enc_self",), relations=RELATIONS):
@@ -149,7 +150,7 @@ def test_syntactic_as_the_reference(random_case, over):
                      range(len(parse)), parse)
                 )  # fmt: skip
         expected = head_roles.syntactic(cases, RELATIONS)
-        for (relation, direction), (votes, queries, offsets) in expected.items():
+        for (relation, direction), (votes, queries, offsets, pairs) in expected.items():
             measured = head["syntactic"][relation][direction]
             about = content["relations"][relation][direction]
             cases = offsets.total() if over == "pairs" else queries
@@ -163,6 +164,20 @@ def test_syntactic_as_the_reference(random_case, over):
             assert offsets[measured["baseline_offset"]] == max(offsets.values())
             assert measured["gain"] == pytest.approx(measured["accuracy"] - measured["baseline"], abs=2e-6)
             assert measured["gain_low"] <= measured["gain"] <= measured["gain_high"]
+            best = measured["baseline_offset"]
+            away = [part for _, offset, part in pairs if offset != best]
+            assert measured["away_n"] == len(away)
+            assert measured["away"] == pytest.approx(float(sum(away)) / len(away), abs=1e-5)
+            assert measured["away_low"] <= measured["away"] <= measured["away_high"]
+            for name, distances in DISTANCES.items():
+                parts = [part for _, offset, part in pairs if abs(offset) in distances]
+                assert about["distances"][name] == len(parts)
+                mean = pytest.approx(float(sum(parts)) / len(parts), abs=1e-5) if parts else None
+                assert measured["by_distance"][name] == mean
+            assert measured["gain_p"] == pytest.approx(head_roles.sign_test(pairs, best), rel=0.01)
+    tests = [m for head in heads for r in head["syntactic"].values() for m in r.values()]
+    adjusted = head_roles.holm([m["gain_p"] for m in tests])
+    assert [m["gain_p_holm"] for m in tests] == pytest.approx(adjusted, rel=0.02)
 
 
 def test_both_directions_have_one_baseline(random_case):
