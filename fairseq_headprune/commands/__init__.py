@@ -34,6 +34,7 @@ COMMANDS = {
     "import": (f"{_HERE}.import_model", "a Marian or Hugging Face model as a fairseq folder"),
     "translate": (f"{_HERE}.translate", "plain text in, plain text out, with an imported model"),
     "encode": (f"{_HERE}.encode", "plain text as binarised data, with an imported model's vocabularies"),
+    "export": (f"{_HERE}.export_model", "an imported model, pruned or not, for Hugging Face or Marian"),
     "user-dir": (f"{_HERE}.user_dir", "print the folder to give fairseq as --user-dir"),
 }
 """Subcommand -> its module and what it does, in one line."""

@@ -15,11 +15,12 @@ from fairseq_headprune.imports.vocabulary import dictionary
 MODEL = "model.pt"
 
 
-def write_whole(out, fill: Callable[[Path], None]) -> None:
-    """A new folder ``out`` with what ``fill`` writes into the one it is given, or nothing at all."""
+def write_whole(out, fill: Callable[[Path], None], option: str = "--out") -> None:
+    """A new folder ``out`` with what ``fill`` writes into the one it is given, or nothing at all. ``option``
+    named it."""
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise UserError(f"--out {out} exists already: name a new folder")
+        raise UserError(f"{option} {out} exists already: name a new folder")
     temporary = None
     try:
         out.parent.mkdir(parents=True, exist_ok=True)

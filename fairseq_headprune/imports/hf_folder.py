@@ -33,17 +33,11 @@ def read(folder) -> Source:
         tensors.pop(names.OUTPUT, None)  # old files store the tied matrix again
     tensors.setdefault(names.OUTPUT_BIAS, np.zeros(0, np.float32))
     tensors[names.OUTPUT_BIAS] = tensors[names.OUTPUT_BIAS].reshape(-1)
-    ours["position_encoding"] = "hf-marian"
     own_target = (folder / "target_vocab.json").is_file() and not ours["share_all_embeddings"]
     source_words = vocabulary.read(folder / "vocab.json")
     target_words = vocabulary.read(folder / "target_vocab.json") if own_target else source_words
     ours["decoder_start"] = _start(config, target_words, folder)
-    table = {name: tensors.pop(name, None) for name in (names.ENCODER_POSITIONS, names.DECODER_POSITIONS)}
-    for name, stored in table.items():
-        if stored is not None and np.abs(stored - _sines(*stored.shape)).max() > 1e-3:
-            raise options.refuse(
-                folder, f"its {name} is not the sinusoidal table that MarianMTModel computes"
-            )
+    ours["position_encoding"] = _positions(tensors, folder)
     spm = [p if p.is_file() else None for p in (folder / "source.spm", folder / "target.spm")]
     languages = (
         _json(folder / "tokenizer_config.json") if (folder / "tokenizer_config.json").is_file() else {}
@@ -60,10 +54,22 @@ def read(folder) -> Source:
     return result
 
 
-def _sines(length: int, width: int) -> np.ndarray:
-    """The table of positions as MarianMTModel builds it, ``[length, width]``."""
+def _positions(tensors: dict[str, np.ndarray], folder) -> str:
+    """Which sines: MarianMTModel's own, which it computes where a file stores none, or Marian's."""
+    stored = [tensors.pop(name, None) for name in (names.ENCODER_POSITIONS, names.DECODER_POSITIONS)]
+    tables = [table for table in stored if table is not None]
+    for encoding in ("hf-marian", "marian"):
+        if all(
+            np.abs(table - sines(table.shape[0], table.shape[1], encoding)).max() < 1e-3 for table in tables
+        ):
+            return encoding
+    raise options.refuse(folder, "its table of positions is not the sinusoidal one")
+
+
+def sines(length: int, width: int, encoding: str) -> np.ndarray:
+    """The table of positions ``[length, width]`` of MarianMTModel or of Marian (see `nn.positions`)."""
     half = width // 2
-    angles = np.arange(length)[:, None] * 10000.0 ** (-np.arange(half) / half)
+    angles = np.arange(length)[:, None] * 10000.0 ** (-np.arange(half) / (half - (encoding == "marian")))
     return np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
 

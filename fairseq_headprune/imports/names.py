@@ -70,9 +70,9 @@ def marian_shape(name: str, array: np.ndarray) -> np.ndarray:
     return array.reshape(-1)
 
 
-def to_marian(name: str, pre_norm: bool = False) -> str | None:
-    """Marian's name of our parameter of a layer or norm; None for embeddings, positions and output."""
-    suffix = "_pre" if pre_norm else ""
+def to_marian(name: str, ssru: bool = False) -> str | None:
+    """Marian's name of our parameter of a layer or norm; None for embeddings, positions and output. ``ssru``:
+    the decoder has SSRUs, whose norm is named otherwise."""
     norms = {"weight": "scale", "bias": "bias"}
     top = re.fullmatch(r"(encoder|decoder)\.(layer_norm|layernorm_embedding)\.(weight|bias)", name)
     if top:
@@ -93,7 +93,9 @@ def to_marian(name: str, pre_norm: bool = False) -> str | None:
     match = re.fullmatch(r"(self_attn|encoder_attn|final)_layer_norm\.(weight|bias)", rest)
     if match:
         where = {"self_attn": "self_Wo", "encoder_attn": "context_Wo", "final": "ffn_ffn"}[match[1]]
-        return f"{start}{where}_ln_{norms[match[2]]}{suffix}"
+        if ssru and rest.startswith("self_attn") and layer[1] == "decoder":
+            where = "rnn_ffn"
+        return f"{start}{where}_ln_{norms[match[2]]}"
     return None
 
 

@@ -29,9 +29,17 @@ _ZERO = {
 }
 """Numbers of Marian that must be 0, empty or absent."""
 
-_MARIAN_ACTIVATION = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
+MARIAN_ACTIVATION = {"relu": "relu", "swish": "swish", "gelu": "gelu_sigmoid"}
 """Marian's gelu is x sigmoid(1.702 x)."""
-_HF_ACTIVATION = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu", "tanh": "tanh"}
+HF_ACTIVATION = {
+    "relu": "relu",
+    "silu": "swish",
+    "swish": "swish",
+    "gelu": "gelu",
+    "gelu_new": "gelu_accurate",
+    "quick_gelu": "gelu_sigmoid",
+    "tanh": "tanh",
+}
 
 
 def refuse(path, what: str) -> UserError:
@@ -82,7 +90,7 @@ def from_marian(config: Mapping[str, Any], path) -> dict[str, Any]:
             int(config.get("transformer-decoder-dim-ffn", 0)) or ffn,
             path,
         ),
-        "activation_fn": _activation(config.get("transformer-ffn-activation"), _MARIAN_ACTIVATION, path),
+        "activation_fn": _activation(config.get("transformer-ffn-activation"), MARIAN_ACTIVATION, path),
         **_normalisation(config, path),
         **_embeddings(config),
         "ssru": _recurrent(config, path),
@@ -204,7 +212,7 @@ def from_hf(config: Mapping[str, Any], path) -> dict[str, Any]:
             decoder[2],
             path,
         ),
-        "activation_fn": _activation(config.get("activation_function"), _HF_ACTIVATION, path),
+        "activation_fn": _activation(config.get("activation_function"), HF_ACTIVATION, path),
         "normalize_before": False,
         "layernorm_embedding": False,
         "share_all_embeddings": shared and tied,

@@ -157,3 +157,8 @@ def dictionary(vocabulary: Vocabulary) -> str:
 def readable(word: str) -> str:
     """``word`` as fairseq's dictionaries and white-space tokenisation can hold it."""
     return re.sub(r"\s", lambda m: f"<U+{ord(m[0]):04X}>", word) or "<empty>"
+
+
+def unreadable(word: str) -> str:
+    """`readable`, undone."""
+    return re.sub(r"<U\+([0-9A-F]{4,6})>", lambda m: chr(int(m[1], 16)), word) if "<U+" in word else word
