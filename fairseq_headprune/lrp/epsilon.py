@@ -1,8 +1,8 @@
-"""``epsilon``: appendix A.2 of the paper as written, with a stabiliser.
+"""``epsilon``: the signed ratio of appendix A.2 made tame; ``appendix_a2`` has it as written.
 
-w_{u->v} = W u / v, with the sign of both kept, v the whole neuron (its bias included, so a bias
-keeps the part of the relevance that is due to it). ReLU and LayerNorm pass relevance on unchanged;
-attention weights are constants, which makes attention a sum over values. Nothing is rescaled.
+w_{u->v} = W u / (v + eps sign(v)), v the whole neuron (its bias included, so a bias keeps the part of
+the relevance that is due to it). ReLU and LayerNorm pass relevance on unchanged; attention weights are
+constants, which makes attention a sum over values: no product is split. Nothing is rescaled.
 """
 
 from torch import Tensor

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.lrp.alpha_beta import AlphaBeta
+from fairseq_headprune.lrp.appendix_a2 import AppendixA2
 from fairseq_headprune.lrp.chunks import Chunk, chunks
 from fairseq_headprune.lrp.epsilon import Epsilon
 from fairseq_headprune.lrp.forward import trace
@@ -21,7 +22,7 @@ from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 logger = logging.getLogger(__name__)
 
-RULES = {rule.name: rule for rule in (AlphaBeta, ZPlus, Epsilon)}
+RULES = {rule.name: rule for rule in (AlphaBeta, ZPlus, Epsilon, AppendixA2)}
 """Rules by their name on command lines, the default first."""
 
 ATTENTION_MODES = ("full", "values")
@@ -87,20 +88,21 @@ def head_relevance(
         src_tokens: LongTensor [sentences, source tokens], padded on either side.
         src_lengths: as fairseq passes it; lengths are read from the padding.
         prev_output_tokens: LongTensor [sentences, steps], the decoder's input (teacher forcing).
-        rule: "alpha-beta", "z-plus" or "epsilon"; README.md beside this file has their equations.
+        rule: "alpha-beta", "z-plus", "epsilon" or "appendix-a2"; README.md beside this file has their equations.
         start: "top1", the model's best token at each step, as in the paper; or a LongTensor
             [sentences, steps] of the tokens to explain.
-        attention: "full" (through queries, keys and values; the default of alpha-beta and z-plus) or
-            "values" (attention weights are constants; all that epsilon is defined for).
+        attention: "full" (through queries, keys and values; the default) or "values" (attention weights
+            are constants; all that epsilon is defined for).
         tokens: also give the relevance of source and target tokens and the conservation residual.
         dtype: precision to compute in, whatever the model's is. By default float64, but shares of
             alpha-beta in float32 if the model has no more: good to 1e-6 at half the time. float32 is
-            good to 1e-4 in alpha-beta; z-plus and epsilon divide by signed sums, which amplifies its
+            good to 1e-4 in alpha-beta; the other rules divide by signed sums, which amplifies its
             rounding up to the second digit, so that batches of other sizes give other results.
         chunk_size: how many numbers the largest tensor may hold, if one sentence with one start fits.
             Memory is some fifty times that at most; results do not depend on it. By default 2^19 on a
             CPU (its caches), 2^25 elsewhere.
-        stabiliser: epsilon's eps, 0.01 by default; other rules have none.
+        stabiliser: what keeps denominators off 0 in epsilon (0.01 by default) and appendix-a2 (1e-6); other
+            rules have none.
 
     Sentences do not influence each other. Relevance that is not finite stays in the result, is
     marked in ``nonfinite`` and logged; ``average`` counts it instead of averaging it in.
@@ -157,12 +159,17 @@ def _keep_freed_memory() -> None:
 def _check_rule(name: str, stabiliser: float | None) -> None:
     if name not in RULES:
         raise UserError(f"unknown relevance rule '{name}': use " + ", ".join(RULES))
-    if stabiliser is None:
-        return
-    if name != Epsilon.name:
-        raise UserError(f"rule {name} has no stabiliser: leave it out or use rule {Epsilon.name}")
-    if not stabiliser >= 0:
-        raise UserError(f"the stabiliser {stabiliser} must not be negative")
+    if stabiliser is not None:
+        check_stabiliser(name, stabiliser)
+
+
+def check_stabiliser(rule: str, stabiliser: float, what: str = "the stabiliser") -> None:
+    """UserError for a rule that has none, or a number that is none; ``what`` names it."""
+    having = [name for name, known in RULES.items() if issubclass(known, Epsilon)]
+    if rule not in having:
+        raise UserError(f"rule {rule} has no stabiliser: leave {what} out or use rule {' or '.join(having)}")
+    if not 0 <= stabiliser < float("inf"):
+        raise UserError(f"{what} must be a number of at least 0, not {stabiliser}")
 
 
 def _mode(rule, attention: str | None) -> str:

@@ -4,7 +4,7 @@ Relevance R has shape ``[sentences, tokens, starts, neurons]``: one start of the
 generation step, all carried at once. The activations of a layer, ``[sentences, tokens, neurons]``,
 do not depend on the start, so everything computed from them alone is computed once.
 
-``alpha_beta``, ``z_plus`` and ``epsilon`` each hold one rule; README.md beside this file compares them.
+``alpha_beta``, ``z_plus``, ``epsilon`` and ``appendix_a2`` each hold one rule; README.md beside this file compares them.
 """
 
 from abc import ABC, abstractmethod
@@ -71,4 +71,5 @@ def ratio(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 def stabilise(y: Tensor, eps: float) -> Tensor:
     """``y + eps * sign(y)`` with sign(0) = +1."""
-    return y + torch.where(y < 0, -eps, eps)
+    # not y + where(y < 0, -eps, eps), which makes eps a float32
+    return torch.where(y < 0, y - eps, y + eps)

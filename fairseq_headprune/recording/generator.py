@@ -87,10 +87,13 @@ def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> list
     return result
 
 
-def head_relevance(model: nn.Module, batch: Pairs, rule: str, start: str, attention: str) -> list[Arrays]:
+def head_relevance(
+    model: nn.Module, batch: Pairs, rule: str, start: str, attention: str, stabiliser: float | None = None
+) -> list[Arrays]:
     """Per sentence: type -> float32 ``[steps, layers, heads]``, steps of padding left out.
 
-    ``start`` is ``"top1"`` or ``"emitted"``, the token that the sentence has at each step.
+    ``start`` is ``"top1"`` or ``"emitted"``, the token that the sentence has at each step; the other
+    options are those of `lrp.head_relevance`.
     """
     whole = lrp.head_relevance(
         model,
@@ -100,6 +103,7 @@ def head_relevance(model: nn.Module, batch: Pairs, rule: str, start: str, attent
         rule=rule,
         start=batch.target if start == "emitted" else start,
         attention=attention,
+        stabiliser=stabiliser,
     )
     arrays = {t: whole[t].float().cpu().numpy() for t in whole}
     return [{t: arrays[t][:T, b] for t in arrays} for b, T in enumerate(batch.target_lengths)]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.lrp import ATTENTION_MODES, RULES
+from fairseq_headprune.lrp import ATTENTION_MODES, RULES, check_stabiliser
 from fairseq_headprune.units.layout import parse_types
 
 STARTS = ("top1", "emitted")
@@ -13,10 +13,10 @@ STARTS = ("top1", "emitted")
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """What to record. ``rules``: rule, start and attention as `generator.head_relevance` takes them,
-    or nothing."""
+    """What to record. ``rules``: rule, start, attention and (if given) stabiliser as
+    `generator.head_relevance` takes them, or nothing."""
 
-    rules: Mapping[str, str]
+    rules: Mapping[str, str | float]
     table: str | None
     dump: str | None
     attention_types: tuple[str, ...]
@@ -53,6 +53,9 @@ class RecordOptions:
                 "start": cfg.relevance_start,
                 "attention": attention,
             }
+            if cfg.relevance_stabiliser is not None:
+                check_stabiliser(cfg.head_relevance, cfg.relevance_stabiliser, "--relevance-stabiliser")
+                rules["stabiliser"] = cfg.relevance_stabiliser
         try:
             types = parse_types(cfg.dump_types) if cfg.dump_attention else ()
         except UserError as error:
@@ -86,6 +89,7 @@ def _check_company(cfg) -> None:
         ("--relevance-table", cfg.relevance_table is not None),
         ("--relevance-attention", cfg.relevance_attention is not None),
         ("--relevance-start", cfg.relevance_start != "top1"),
+        ("--relevance-stabiliser", cfg.relevance_stabiliser is not None),
     ):
         if given and cfg.head_relevance is None:
             raise UserError(f"{option} needs --head-relevance and a rule")

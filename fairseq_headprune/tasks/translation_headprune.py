@@ -50,6 +50,13 @@ class TranslationHeadpruneConfig(TranslationConfig):
             "that the rule is defined for"
         },
     )
+    relevance_stabiliser: Optional[float] = field(
+        default=None,
+        metadata={
+            "help": "what keeps denominators off 0 in the rules epsilon (default: 0.01) and appendix-a2 "
+            "(default: 1e-6)"
+        },
+    )
     relevance_table: Optional[str] = field(
         default=None,
         metadata={"help": "write the averaged head relevance to this JSON file"},

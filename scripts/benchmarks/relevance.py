@@ -10,7 +10,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
 from fairseq_headprune.base.timing import in_turns, ratios, spread
-from fairseq_headprune.lrp import RULES, head_relevance
+from fairseq_headprune.lrp import head_relevance
 
 AUTHORS_SECONDS = 18.0
 """CPU time of the authors' 2021 code (TensorFlow 1.15) for all steps of the sentence below."""
@@ -165,7 +165,7 @@ def run(
     data: str | None = None,
     subset: str = "valid",
     sentences: int = 32,
-    rules: Sequence[str] = tuple(RULES),
+    rules: Sequence[str] = tuple(LIMITS),
     dtypes: Sequence[torch.dtype | None] = (None, torch.float64, torch.float32),
 ) -> list[dict]:
     """Both measurements; the second only with a checkpoint."""

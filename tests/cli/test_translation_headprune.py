@@ -129,7 +129,7 @@ def test_a_mistake_is_one_sentence_and_status_2(tiny):
     done = run("generate", *arguments(tiny), *OURS, "--head-relevance", "lrp")
     assert done.returncode == 2 and "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == (
-        "error: --head-relevance is 'lrp': use one of alpha-beta, z-plus, epsilon"
+        "error: --head-relevance is 'lrp': use one of alpha-beta, z-plus, epsilon, appendix-a2"
     )
 
 
@@ -341,6 +341,19 @@ def test_interactive_goes_on_only_with_the_same_input(tiny, tmp_path):
     assert open_dump(tmp_path / "d").ids == [0, 1, 2, 3]
     with pytest.raises(UserError, match="sentence 0 in .* is not"):
         interactive(lines[::-1], *args)
+
+
+def test_a_stabiliser_reaches_the_rule_and_its_table(tiny, tmp_path):
+    found = []
+    for value in ((), ("--relevance-stabiliser", "0.1")):
+        table = tmp_path / "table.json"
+        options = ["--head-relevance", "appendix-a2", "--relevance-table", table, *value]
+        generate(*arguments(tiny), *OURS, *options)
+        found.append(json.loads(table.read_text()))
+    first, second = (data["provenance"]["options"]["relevance"] for data in found)
+    assert first == {"rule": "appendix-a2", "start": "top1", "attention": "full"}
+    assert second == {**first, "stabiliser": 0.1}
+    assert found[0]["magnitude"] != found[1]["magnitude"]
 
 
 def test_empty_and_overlong_lines_are_counted(tiny, tmp_path, capsys):

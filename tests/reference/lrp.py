@@ -176,6 +176,49 @@ def make_epsilon(eps):
     )
 
 
+def make_appendix_a2(eps):
+    """Definition 3, one product and one sum at a time; everything is a neuron but the weights."""
+    bare = make_epsilon(eps)
+
+    def stable(y):
+        return y + (eps if y >= 0 else -eps)
+
+    def of_product(r, u, other):
+        return r * u / stable(u + other)
+
+    def attention(R, heads, mode):
+        if mode == "values":
+            return bare["attention"](R, heads, mode)
+        back = []
+        for R_o, head in zip(R, heads):
+            q, k, v = head.inputs
+            A = weights(torch.from_numpy(q), torch.from_numpy(k), head.mask).numpy()
+            R_q, R_k, R_v = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
+            for i in range(len(q)):
+                R_A = np.zeros(len(k))
+                for c in range(v.shape[1]):
+                    products = [A[i, j] * v[j, c] for j in range(len(k))]
+                    for j, product in enumerate(products):
+                        r = product * R_o[i, c] / stable(sum(products))
+                        R_A[j] += of_product(r, A[i, j], v[j, c])
+                        R_v[j, c] += of_product(r, v[j, c], A[i, j])
+                for j, r_score in enumerate(R_A):  # softmax is ignored
+                    products = q[i] * k[j]
+                    for a, product in enumerate(products):
+                        r = product * r_score / stable(products.sum())
+                        R_q[i, a] += of_product(r, q[i, a], k[j, a])
+                        R_k[j, a] += of_product(r, k[j, a], q[i, a])
+            back.append([R_q, R_k, R_v])
+        return back
+
+    return {
+        **bare,
+        "linear": lambda R, x, weight, bias: bare["linear"](R, x, weight, None),
+        "attention": attention,
+        "constant": lambda R, x, u: R,
+    }
+
+
 ALPHA_BETA = dict(
     linear=linear_alpha_beta,
     norm=norm_alpha_beta,

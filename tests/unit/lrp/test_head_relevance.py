@@ -117,6 +117,22 @@ def test_epsilon_conserves_without_biases(options):
     assert biased.residual[biased.valid].abs().max() > 1e-2
 
 
+@pytest.mark.parametrize("attention", ["full", "values"])
+@pytest.mark.parametrize("options", [{}, PRE])
+def test_appendix_a2_conserves_with_biases(options, attention):
+    """Shares of a sum and of a product add up to 1, and biases get none."""
+    src, lengths, prev, _ = batch(LENGTHS)
+    model = small_transformer(**options)
+    worst = []
+    for stabiliser in (1e-9, 1e-12):
+        result = head_relevance(
+            model, src, lengths, prev, "appendix-a2", attention=attention, tokens=True, stabiliser=stabiliser
+        )
+        size = result.source.abs().sum(-1) + result.target.abs().sum(-1)
+        worst.append((result.residual / size.clamp_min(1))[result.valid].abs().max())
+    assert worst[0] < 1e-4 and worst[1] < 1e-6
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("options", [{}, PRE])
 def test_six_layers_stay_finite(rule, options):
@@ -128,7 +144,7 @@ def test_six_layers_stay_finite(rule, options):
         assert result[key].isfinite().all()
         share = normalise(result[key])[result.valid]
         torch.testing.assert_close(share.abs().sum(-1), torch.ones_like(share[..., 0]))
-        if rule != "epsilon":
+        if rule not in ("epsilon", "appendix-a2"):
             assert result[key].sum(-1).max() <= 1 + 1e-9
 
 
@@ -240,7 +256,10 @@ def test_bad_arguments_are_refused_by_name(model):
     assert "vocabulary of 16" in refusal(start=torch.full_like(prev, 16))
     assert "unknown attention mode 'keys'" in refusal(attention="keys")
     assert "constants" in refusal(rule="epsilon", attention="full")
-    assert "no stabiliser" in refusal(stabiliser=0.1)
-    assert "negative" in refusal(rule="epsilon", stabiliser=-1.0)
+    assert "no stabiliser: leave the stabiliser out or use rule epsilon or appendix-a2" in refusal(
+        stabiliser=0.1
+    )
+    for wrong in (-1.0, float("nan"), float("inf")):
+        assert f"of at least 0, not {wrong}" in refusal(rule="epsilon", stabiliser=wrong)
     assert "chunk size 0" in refusal(chunk_size=0)
     assert RULES["epsilon"] is Epsilon

@@ -17,6 +17,8 @@ RULES = [
     ("z-plus", "full", reference.Z_PLUS),
     ("z-plus", "values", reference.Z_PLUS),
     ("epsilon", "values", reference.make_epsilon(0.1)),
+    ("appendix-a2", "full", reference.make_appendix_a2(0.1)),
+    ("appendix-a2", "values", reference.make_appendix_a2(0.1)),
 ]
 PRE = dict(encoder_normalize_before=True, decoder_normalize_before=True)
 SMALL = dict(encoder_layers=1, decoder_layers=1)
@@ -58,10 +60,8 @@ def closed_gates(layout):
 def compare(model, rule, mode, definition, lengths=((4, 2), (2, 3))):
     model = model.double()
     src, src_lengths, prev, target = batch(lengths)
-    options, near = {}, dict(rtol=1e-8, atol=1e-10)
-    if rule == "epsilon":
-        # signed ratios amplify rounding
-        options, near = {"stabiliser": 0.1}, dict(rtol=1e-6, atol=1e-8)
+    near = dict(rtol=1e-8, atol=1e-10)
+    options = {"stabiliser": 0.1} if rule in ("epsilon", "appendix-a2") else {}
     ours = head_relevance(model, src, src_lengths, prev, rule, target, mode, tokens=True, **options)
     logits = trace(Network.of(model, torch.float64), src, prev).logits
     for b, (source, steps) in enumerate(lengths):
@@ -127,14 +127,15 @@ def test_an_ssru_and_an_output_bias(rule, mode, definition, norm):
     assert (ours.target[3, 0, :4] != 0).all()  # the recurrence hands relevance to every earlier step
 
 
-@pytest.mark.parametrize("rule", ["alpha-beta", "z-plus", "epsilon"])
+@pytest.mark.parametrize("rule", ["alpha-beta", "z-plus", "epsilon", "appendix-a2"])
 def test_an_ssru_conserves_relevance(rule):
     """Without biases, which the epsilon rule lets keep their part."""
     model = gated(gate_types="none", decoder_self="ssru")
     randomise(model, seed=4, bias=0.0)
     src, lengths, prev, _ = batch([(6, 4), (2, 5)])
-    options = {"stabiliser": 1e-12} if rule == "epsilon" else {}
+    signed = rule in ("epsilon", "appendix-a2")
+    options = {"stabiliser": 1e-12} if signed else {}
     result = head_relevance(model, src, lengths, prev, rule, tokens=True, **options)
     size = (result.source.abs().sum(-1) + result.target.abs().sum(-1)).clamp_min(1)
-    bound = 1e-6 if rule == "epsilon" else 5e-3
+    bound = 1e-6 if signed else 5e-3
     assert (result.residual / size)[result.valid].abs().max() < bound

@@ -100,6 +100,7 @@ def options(**changes):
         head_relevance=None,
         relevance_start="top1",
         relevance_attention=None,
+        relevance_stabiliser=None,
         relevance_table=None,
         dump_attention=None,
         dump_types="all",
@@ -126,6 +127,12 @@ def options(**changes):
             (),
         ),
         (
+            {"head_relevance": "appendix-a2", "relevance_stabiliser": 1e-3},
+            True,
+            {"rule": "appendix-a2", "start": "top1", "attention": "full", "stabiliser": 1e-3},
+            (),
+        ),
+        (
             {"head_relevance": "z-plus", "dump_attention": "d", "dump_types": "none"},
             True,
             {"rule": "z-plus", "start": "top1", "attention": "full"},
@@ -145,6 +152,15 @@ def test_options(given, active, rules, types):
         ({"relevance_start": "x"}, "--relevance-start is 'x'"),
         ({"relevance_attention": "keys"}, "--relevance-attention is 'keys'"),
         ({"head_relevance": "epsilon", "relevance_attention": "full"}, "full is not defined for"),
+        (
+            {"head_relevance": "z-plus", "relevance_stabiliser": 0.1},
+            "rule z-plus has no stabiliser: leave --relevance-stabiliser out or use rule epsilon or",
+        ),
+        (
+            {"head_relevance": "epsilon", "relevance_stabiliser": -1.0},
+            "--relevance-stabiliser must be a number of at least 0",
+        ),
+        ({"relevance_stabiliser": 0.1}, "--relevance-stabiliser needs --head-relevance"),
         ({"relevance_table": "t.json"}, "--relevance-table needs --head-relevance"),
         ({"dump_attention": "d", "dump_types": "cross"}, "--dump-types: unknown attention type"),
         ({"dump_attention": "d", "dump_types": "none"}, "leaves nothing to dump"),
