@@ -36,6 +36,6 @@ setup(
         "analysis": ["matplotlib>=3.7"],
         "parse": ["stanza"],
         "deploy": ["ctranslate2"],
-        "dev": ["pytest", "pytest-xdist", "hypothesis"],
+        "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "types-tqdm"],
     },
 )

@@ -192,7 +192,7 @@ def left_table(folder: Path) -> str:
     for table in made:
         heads = list(table.of("enc_self"))
         bold = lambda yes, text: f"**{text}**" if yes else text  # noqa: E731
-        has = lambda head, kind: any(f.kind == kind for f in table.functions(head))  # noqa: E731
+        has = lambda head, kind, of=table.functions: any(f.kind == kind for f in of(head))  # noqa: E731
         where, record = largest(table, lambda r: r["positional"]["share"])
         cells = [
             table.label,

@@ -2,6 +2,7 @@
 """Show where beam search with stock, gated and pruned models spends its time."""
 
 import argparse
+from functools import partial
 
 from benchmarks import models, report
 from fairseq_headprune.base.errors import command
@@ -25,7 +26,7 @@ def main(argv=None):
             sample = decoding.sentences(batch, 25, args.words)
             for name, search in timed.items():
                 run.progress(f"batch {batch}, {name}")
-                found = profile.profile(lambda: search.generate([], sample), args.repeats)
+                found = profile.profile(partial(search.generate, [], sample), args.repeats)
                 run.add([{"batch": batch, "model": name, "shares": found}])
     print(report.profile_table(run.results))
 

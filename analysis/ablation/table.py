@@ -33,7 +33,8 @@ def summary(result: dict[str, Any]) -> str:
         better = sum(r["high"] < 0 for r in mine)
         lines.append(
             f"\n{title}: of {len(mine)}, {worse} make the loss larger and {better} smaller "
-            f"({level:g} % interval without 0; by chance alone about {len(mine) * (100 - level) / 200:.1f} each)"
+            f"({level:g} % interval without 0; by chance alone about {len(mine) * (100 - level) / 200:.1f} "
+            "each)"
         )
         rows = [["head", "loss +", "from", "to", "BLEU"]]
         for r in mine[:8]:

@@ -248,9 +248,12 @@ def readable(result: Mapping[str, Any]) -> str:
         text.append(f"## {flag(m['type'])}: {m['first']} and {m['other']}\n")
         by = f"role and attention on {m['shared_sentences']} sentences" if m["shared_sentences"] else "role"
         text.append(
-            f"{m['matched']} of {m['matched'] + m['unmatched']} heads matched by {by}, {m['same_number']} of them "
-            f"with the same layer and number. Mean similarity {_two(m['similarity'])}; of heads with the same "
-            f"number {_two(m['similarity_of_same_numbers'])}; of all pairs {_two(m['similarity_of_all_pairs'])}.\n"
+            f"{m['matched']} of {m['matched'] + m['unmatched']} heads matched by {by}, "
+            f"{m['same_number']} of them "
+            f"with the same layer and number. Mean similarity {_two(m['similarity'])}; of heads with the "
+            f"same "
+            f"number {_two(m['similarity_of_same_numbers'])}; of all pairs "
+            f"{_two(m['similarity_of_all_pairs'])}.\n"
         )
         pairs = sorted(
             (p for p in m["pairs"] if p["functions"] or p.get("other_functions")),

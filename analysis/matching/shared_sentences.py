@@ -89,8 +89,8 @@ def spread(
     if similarity is None:
         return None
     places = [
-        [{(l, h): i for i, (l, h) in enumerate(stored)}.get((head.layer, head.head)) for head in wanted]
-        for stored, wanted in zip(index, heads)
+        [numbers.get((head.layer, head.head)) for head in wanted]
+        for numbers, wanted in zip(({tuple(p): i for i, p in enumerate(stored)} for stored in index), heads)
     ]
     found = np.full((len(heads[0]), len(heads[1])), np.nan)
     for i, row in enumerate(places[0]):

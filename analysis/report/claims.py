@@ -66,9 +66,11 @@ def observed(table: HeadTable, head: Head) -> list[dict[str, str]]:
     if record.get("relevance") is not None:
         found.append(
             {
-                "seen": f"Of the relevance of its layer, {percent(record['relevance'])} is this head's, mean of "
+                "seen": f"Of the relevance of its layer, {percent(record['relevance'])} is this head's, "
+                f"mean of "
                 f"{record['relevance_n']:,} steps ({_plain(record, 'relevance', level)}).",
-                "criterion": "Layer-wise relevance propagation from the top logit, shared out over the layer's "
+                "criterion": "Layer-wise relevance propagation from the top logit, shared out over "
+                "the layer's "
                 "heads. It explains the output; it is no intervention.",
                 "holds": "",
             }
@@ -184,11 +186,13 @@ def _rare(record, options, level):
         return []
     return [
         {
-            "seen": f"The largest weight is on the rarest token for {percent(rare['rarest'])} and on one of the two "
+            "seen": f"The largest weight is on the rarest token for {percent(rare['rarest'])} and on one of "
+            f"the two "
             f"rarest for {percent(rare['two_rarest'])} of {rare['n']:,} query tokens "
             f"({interval(rare['two_rarest_low'], rare['two_rarest_high'], level)}); equal weights would give "
             f"{percent(rare['two_rarest_chance'])}.",
-            "criterion": f"Rare words: one of the two rarest in more than {percent(options.get('rare_share', 0.5))}, "
+            "criterion": f"Rare words: one of the two rarest in more than "
+            f"{percent(options.get('rare_share', 0.5))}, "
             f"in sentences whose rarest token is not among the {options.get('rare_top', 500)} most frequent.",
             "holds": _yes(rare["rare"]),
         }
@@ -220,13 +224,15 @@ def intervened(
         else ("worse" if off["difference"] > 0 else "better")
     )
     found = [
-        f"Switched off at test time (its output is zero, nothing else changes): loss {off['difference']:+.4f} nats "
+        f"Switched off at test time (its output is zero, nothing else changes): "
+        f"loss {off['difference']:+.4f} nats "
         f"per target token ({level} {off['low']:+.4f} to {off['high']:+.4f}, paired over sentences) from "
         f"{base['loss']:.4f} on {on}: {effect}."
     ]
     if "bleu_difference" in off:
         found.append(
-            f"BLEU {off['bleu_difference']:+.2f} (95 % interval {off['bleu_low']:+.2f} to {off['bleu_high']:+.2f}) "
+            f"BLEU {off['bleu_difference']:+.2f} (95 % interval {off['bleu_low']:+.2f} to "
+            f"{off['bleu_high']:+.2f}) "
             f"from {base['bleu']:.2f} ({base.get('signature', 'signature unknown')})."
         )
     if alone:

@@ -84,7 +84,7 @@ def _check_heads(state: dict[str, Any], path: str) -> None:
         for layer, existing in enumerate(stored[key]):
             name = MODULES[key].format(layer)
             weight = state["model"].get(f"{name}.out_proj.weight")
-            whole = getattr(weight, "shape", ())
+            whole = tuple(getattr(weight, "shape", ()))
             log_a = state["model"].get(f"{name}.gates.scaled_log_a")
             fits = len(whole) == 2 and whole[1] * heads[key] == whole[0] * len(existing)
             if not fits or (log_a is not None and log_a.numel() != len(existing)):
@@ -227,7 +227,7 @@ def open_layout(state: dict[str, Any]) -> HeadLayout:
     """The heads that act in evaluation: they exist and their gate, if any, is open."""
     layout = existing_layout(state)
     options, found = gate_options(state), _gates(state)
-    layers = {}
+    layers: dict[str, list[tuple[int, ...]]] = {}
     for key in ATTENTION_TYPES:
         layers[key] = []
         for layer, heads in enumerate(layout[key]):

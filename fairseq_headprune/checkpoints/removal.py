@@ -9,6 +9,7 @@ import os
 import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from fairseq_headprune.nn.activations import MORE
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 OUR_OPTIONS = sorted(
-    set(GatedTransformerConfig.__dataclass_fields__) - set(StockTransformerOptions.__dataclass_fields__)
+    {f.name for f in fields(GatedTransformerConfig)} - {f.name for f in fields(StockTransformerOptions)}
 )
 STOCK_CRITERION = "label_smoothed_cross_entropy"
 HINT = "pass --user-dir fairseq_headprune to load this checkpoint"

@@ -1,4 +1,7 @@
-"""``headprune remove``: write a checkpoint without the heads whose gates are closed, or without heads of your choice."""
+"""``headprune remove``: write a checkpoint without some heads.
+
+They are those whose gates are closed, or heads of your choice.
+"""
 
 import os
 

@@ -1,4 +1,7 @@
-"""``headprune sweep``: prune one baseline many times (a grid of lambda, head counts, other criteria) and compare."""
+"""``headprune sweep``: prune one baseline many times and compare.
+
+The grid is one of lambda, head counts, other criteria.
+"""
 
 import shlex
 from pathlib import Path

@@ -34,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class LabelSmoothedCrossEntropyL0Config(LabelSmoothedCrossEntropyCriterionConfig):
+    """Options of the criterion on the command line."""
+
     l0_lambda: float = field(
         default=0.0,
         metadata={

@@ -6,7 +6,7 @@ import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,7 @@ def checksum(arrays: Iterable[np.ndarray]) -> int:
     """CRC-32 over the bytes of a sentence's tensors, in the order of their sorted names."""
     value = 0
     for array in arrays:
-        value = zlib.crc32(array, value) if array.size else value
+        value = zlib.crc32(array.data, value) if array.size else value
     return value
 
 
@@ -56,7 +56,7 @@ class Slots(NamedTuple):
 
     layers: int
     heads: int
-    index: list[tuple[int, int]]
+    index: list[tuple[int, int]]  # type: ignore[assignment]  # hides tuple.index, which nobody asks for
     """(layer, head) of each stored head, layer first."""
     flat: np.ndarray
     """layer * heads + head of each stored head."""
@@ -210,7 +210,7 @@ def read_manifest(directory) -> dict:
     return manifest
 
 
-def _entry(manifest: Mapping, path: str):
+def _entry(manifest: Any, path: str) -> Any:
     for part in path.split("."):
         manifest = manifest.get(part) if isinstance(manifest, Mapping) else None
     return manifest

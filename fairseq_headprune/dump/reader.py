@@ -28,7 +28,7 @@ from fairseq_headprune.units.layout import HeadLayout, flag
 
 logger = logging.getLogger(__name__)
 
-DTYPES = {"F16": ATTENTION_DTYPE, "F32": RELEVANCE_DTYPE}
+DTYPES: dict[str, np.dtype] = {"F16": ATTENTION_DTYPE, "F32": RELEVANCE_DTYPE}
 DTYPE_NAMES = {"attention": "F16", "relevance": "F32"}
 
 

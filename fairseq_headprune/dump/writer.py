@@ -9,6 +9,7 @@ import time
 import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -68,7 +69,7 @@ class DumpWriter:
         self._waiting = 0
         self._next_shard = 0
         self._last_shard = time.monotonic()
-        self._lock = None
+        self._lock: IO[str] | None = None
         try:
             if self.directory.exists() and not self.directory.is_dir():
                 raise UserError(f"{directory} is no directory: give a new or empty one for the dump")

@@ -1,4 +1,7 @@
-"""What fairseq-interactive reads and prints, line by line: input with numbers, hypotheses with lines after."""
+"""What fairseq-interactive reads and prints, line by line.
+
+Input with numbers, hypotheses with lines after.
+"""
 
 from collections import deque
 from typing import Any
@@ -15,6 +18,7 @@ class NumberedLines(LanguagePairDataset):
         self.numbers = numbers
 
     def collater(self, samples, pad_to_length=None):
+        """As fairseq's; notes the numbers of the batch's lines."""
         batch = super().collater(samples, pad_to_length)
         self.numbers.append(batch["id"] + self.first)
         return batch

@@ -1,10 +1,15 @@
-"""What fairseq does with a ``--user-dir`` whose package is imported already: nothing but a look at its path."""
+"""What fairseq does with a ``--user-dir`` whose package is imported already.
+
+Nothing but a look at its path.
+"""
 
 
 class UserDirPath(list):
-    """The package's ``__path__``. fairseq imports ``models/`` and ``tasks/`` of a ``--user-dir`` only when the
-    package of that name is new to the program; else it asks whether the folder is in ``__path__`` and
-    believes everything registered. Answering that question is our chance to make it true.
+    """The package's ``__path__``; asking whether a folder is in it registers our classes.
+
+    fairseq imports ``models/`` and ``tasks/`` of a ``--user-dir`` only when the package of that name is
+    new to the program; else it asks whether the folder is in ``__path__`` and believes everything
+    registered. Answering that question is our chance to make it true.
     """
 
     def __contains__(self, folder):

@@ -2,5 +2,6 @@
 MarianMTModel.
 
 Guide: README.md. A source is read (`marian`, `hf_folder`) into a `source.Source`: options and tensors
-under our names, vocabularies in the source's order; `checkpoint` gives it fairseq's order of words, `folder` writes it.
+under our names, vocabularies in the source's order; `checkpoint` gives it fairseq's order of words, `folder`
+writes it.
 """

@@ -56,7 +56,8 @@ def from_marian(config: Mapping[str, Any], path) -> dict[str, Any]:
         )
         raise refuse(
             path,
-            f"its type is '{kind}', {'a recurrent network' if recurrent else 'no Transformer for translation'}",
+            f"its type is '{kind}', "
+            f"{'a recurrent network' if recurrent else 'no Transformer for translation'}",
         )
     for name, what in _FLAGS.items():
         if is_true(config.get(name, False)):

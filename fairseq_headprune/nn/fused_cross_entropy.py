@@ -14,6 +14,8 @@ CHUNK = {"cpu": 2**21, "cuda": 2**25}
 
 
 class FusedCrossEntropy(torch.autograd.Function):
+    """Losses of features against targets and, in the same pass over chunks of logits, their gradients."""
+
     @staticmethod
     def forward(ctx, features, weight, bias, target, eps, with_gradient):
         types = weight.size(0)

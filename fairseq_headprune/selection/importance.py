@@ -37,6 +37,8 @@ RELEVANCE_SENTENCES = 60
 """Fewer for relevance, which costs more."""
 
 Scores = dict[Head, float]
+Place = tuple[str, int]
+"""Kind of attention and layer."""
 Batch = Mapping[str, Tensor]
 """``src_tokens``, ``src_lengths``, ``prev_output_tokens``, ``target``, each [sentences, tokens]."""
 
@@ -47,7 +49,8 @@ def gradient_importance(model: nn.Module, batches: Iterable[Batch]) -> Scores:
 
     dL/dg_h of a sentence is the inner product of the head's output and the loss's gradient there.
     """
-    sums, tokens = {}, 0
+    sums: dict[Place, Tensor] = {}
+    tokens = 0
     with record_attention(model):
         modules = attention_modules(model)
         for batch in batches:
@@ -95,7 +98,7 @@ class _catch_head_outputs:
 def _summed_loss(model: nn.Module, batch: Batch):
     """Negative log-likelihood in nats summed over the batch's target tokens, and their number."""
     logits = model(batch["src_tokens"], batch["src_lengths"], batch["prev_output_tokens"])[0]
-    pad = model.decoder.padding_idx
+    pad: int = model.decoder.padding_idx  # type: ignore[union-attr,assignment]
     target = batch["target"]
     loss = nn.functional.cross_entropy(
         logits.float().flatten(0, 1), target.flatten(), ignore_index=pad, reduction="sum"
@@ -106,8 +109,9 @@ def _summed_loss(model: nn.Module, batch: Batch):
 @torch.no_grad()
 def confidence(model: nn.Module, batches: Iterable[Batch], eos: int) -> Scores:
     """Mean over query tokens of the largest attention weight, EOS left out as key and as query."""
-    pad = model.decoder.padding_idx
-    sums, counts = {}, {}
+    pad: int = model.decoder.padding_idx  # type: ignore[union-attr,assignment]
+    sums: dict[Place, Tensor] = {}
+    counts: dict[Place, int] = {}
     for batch in batches:
         source, target = batch["src_tokens"], batch["prev_output_tokens"]
         real = {  # the decoder's input starts with EOS
@@ -176,7 +180,7 @@ def first_batches(task, subset: str, sentences: int, size: int = 20) -> list[Bat
     task.load_dataset(subset)
     dataset = task.dataset(subset)
     count = min(sentences, len(dataset))
-    batches = []
+    batches: list[Batch] = []
     for start in range(0, count, size):
         sample = dataset.collater([dataset[i] for i in range(start, min(start + size, count))])
         batches.append({**sample["net_input"], "target": sample["target"]})

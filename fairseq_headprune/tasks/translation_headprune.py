@@ -27,6 +27,8 @@ from fairseq_headprune.recording.run import RunRecord, model_identity, say
 
 @dataclass
 class TranslationHeadpruneConfig(TranslationConfig):
+    """Options of the task on the command line."""
+
     head_relevance: Optional[str] = field(
         default=None,
         metadata={

@@ -41,7 +41,8 @@ class PlainText:
         for number, tokens in enumerate(ids):
             if len(tokens) > limit:
                 raise UserError(
-                    f"line {number + 1} has {len(tokens)} pieces and {limit} are allowed: split it, or raise --max-tokens"
+                    f"line {number + 1} has {len(tokens)} pieces and {limit} are allowed: split it, "
+                    "or raise --max-tokens"
                 )
         full = [n for n, line in enumerate(lines) if line.strip()]
         found: dict[int, str] = {}

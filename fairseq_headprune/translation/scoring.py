@@ -83,7 +83,8 @@ def splitting_of(data: str) -> str:
 def words(dictionary, tokens, bpe: str, reference: bool = False) -> str:
     """Token ids as text, pieces joined (``bpe``: as ``--remove-bpe`` names it, see `splitting`).
 
-    An unknown token is ``<unk>`` in a hypothesis and ``<<unk>>`` in a reference, as fairseq-generate writes it.
+    An unknown token is ``<unk>`` in a hypothesis and ``<<unk>>`` in a reference, as
+    fairseq-generate writes it.
     """
     return dictionary.string(tokens, bpe, escape_unk=reference)
 

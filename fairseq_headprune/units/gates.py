@@ -101,6 +101,10 @@ class HeadGates(nn.Module):
     too, where fairseq keeps all parameters in one flat tensor and parameter groups do not survive.
     """
 
+    lr_scale: Tensor
+    threshold: Tensor
+    scaled_log_a: nn.Parameter
+
     def __init__(
         self,
         num_heads: int,
@@ -128,7 +132,7 @@ class HeadGates(nn.Module):
 
     def current_log_a(self) -> Tensor:
         """As ``log_a``; a method, since TorchScript has no properties of submodules."""
-        raw = self.scaled_log_a
+        raw: Tensor = self.scaled_log_a
         if raw.dtype == torch.float16 or raw.dtype == torch.bfloat16:
             raw = raw.float()
         log_a = raw + (raw * (self.lr_scale.to(raw.dtype) - 1.0)).detach()

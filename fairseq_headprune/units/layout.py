@@ -102,7 +102,7 @@ class HeadLayout:
         layers: dict[str, list[list[int]]] = {t: [[] for _ in like[t]] for t in ATTENTION_TYPES}
         for head in heads:
             layers[head.type][head.layer].append(head.head)
-        return cls(**layers)
+        return cls(**{t: tuple(map(tuple, layers[t])) for t in ATTENTION_TYPES})
 
     @classmethod
     def from_masks(cls, masks: Mapping[str, Sequence]) -> "HeadLayout":

@@ -129,9 +129,11 @@ def run(
         }
         calls = {name: _call(generator, sample) for name, generator in timed.items()}
         wait = torch.cuda.synchronize if device.startswith("cuda") else None
-        times = in_turns(
-            calls, repeats, synchronize=wait, progress=lambda n: progress(f"batch {batch}: round {n}")
-        )
+
+        def tell(n: int, batch=batch) -> None:
+            progress(f"batch {batch}: round {n}")
+
+        times = in_turns(calls, repeats, synchronize=wait, progress=tell)
         encoders = {name: _encode(generator, sample) for name, generator in timed.items()}
         encoding = in_turns(encoders, repeats, synchronize=wait)
         entry = {

@@ -73,7 +73,7 @@ def compare(
             dump_cfg = configuration([*arguments, "--dump-attention", f"{folder}/dump"])
             ready = {"plain": prepare(plain_cfg, every), "dump": prepare(dump_cfg, every)}
 
-            def side(name):
+            def side(name, ready=ready):
                 def run():
                     sentences[name] = ready[name]()
 

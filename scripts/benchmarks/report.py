@@ -164,7 +164,8 @@ def analysis_table(results) -> str:
             rows.append([name, *times, f"{side['memory']['high'] / 1e9:.2f}"])
         ratio = entry["ratio_cpu"]
         said.append(
-            f"analysis / argmax, CPU time, run by run: {ratio['median']:.2f} [{ratio['low']:.2f}, {ratio['high']:.2f}]"
+            f"analysis / argmax, CPU time, run by run: {ratio['median']:.2f} "
+            f"[{ratio['low']:.2f}, {ratio['high']:.2f}]"
         )
     return markdown(["side", "CPU s [lowest, highest]", "wall s", "peak GB"], rows) + "\n\n" + "; ".join(said)
 
