@@ -96,7 +96,8 @@ def add_arguments(parser):
         "--criterion-sentences",
         type=int,
         metavar="N",
-        help="sentences of the validation set that their scores are taken from (default: 200, 60 for lrp-RULE)",
+        help="sentences of the validation set that their scores are taken from (default: 200, 60 for "
+        "lrp-RULE)",
     )
     add("--tuned", action="store_true", help="fine-tune the models of --criteria as the others")
     add("--scratch", default="", help="points whose heads to train from scratch, separated by commas")

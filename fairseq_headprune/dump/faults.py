@@ -26,7 +26,7 @@ def of_manifest(manifest: Mapping[str, Any]) -> str | None:
         if not isinstance(types, list) or types != [t for t in ATTENTION_TYPES if t in types]:
             return f"contents.{kind} is no list of attention types in their order"
     try:
-        layout = HeadLayout.from_dict(manifest.get("layout"), "layout")
+        layout = HeadLayout.from_dict(manifest.get("layout", {}), "layout")
     except UserError as error:
         return str(error)
     return _of_heads(layout, manifest["num_heads"])
@@ -34,7 +34,7 @@ def of_manifest(manifest: Mapping[str, Any]) -> str | None:
 
 def _of_heads(layout: HeadLayout, num_heads: Mapping[str, Any]) -> str | None:
     for key in ATTENTION_TYPES:
-        heads = num_heads.get(key)
+        heads: Any = num_heads.get(key)
         # a model may be without a type: then it has no layer of it and 0 heads
         if not _is_int(heads, 1 if layout[key] else 0, MOST + 1):
             return f"num_heads.{key} is {_short(heads)}, no number of heads from 1 to {MOST}"
