@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from benchmarks import models
 from benchmarks.models import Size
-from fairseq_headprune.base.timing import in_turns, summary
+from fairseq_headprune.base.timing import in_turns, ratios, summary
 
 Hypotheses = list[list[dict[str, Tensor]]]
 
@@ -115,8 +115,8 @@ def run(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, object]]:
-    """One entry per batch size: spreads of all sides, of their encoders alone, and the comparison of
-    their hypotheses."""
+    """One entry per batch size: spreads of all sides, of their encoders alone, of gated's CPU time over
+    that of our others (``same_program``), and the comparison of their hypotheses."""
     timed, references = sides(size, words, layouts, target_length, beam, device)
     results = []
     for batch in batches:
@@ -140,6 +140,8 @@ def run(
             "batch": batch,
             "agreement": agreement,
             "times": summary(times, "stock"),
+            # what removal gives: stock runs another program, which is slower with all its heads
+            "same_program": {n: ratios(times["gated"].cpu, t.cpu) for n, t in times.items() if n != "stock"},
             "encoder_times": summary(encoding, "stock"),
         }
         results.append(entry)
