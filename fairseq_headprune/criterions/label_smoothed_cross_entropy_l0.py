@@ -212,12 +212,13 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
 
 def can_fuse(model) -> bool:
     """Whether the logits are one plain linear layer of the features, with nothing in between."""
-    if not isinstance(model, TransformerModelBase) or torch.is_autocast_enabled():
+    if not isinstance(model, TransformerModelBase):
         return False
     decoder = model.decoder
     output = getattr(decoder, "output_projection", None)
     return (
         type(output) is torch.nn.Linear
+        and not torch.is_autocast_enabled(output.weight.device.type)
         and not output._forward_hooks
         and not output._forward_pre_hooks
         and decoder.adaptive_softmax is None

@@ -6,6 +6,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
     LabelSmoothedCrossEntropyCriterion,
     label_smoothed_nll_loss,
 )
+from fairseq.models.transformer import TransformerDecoderBase
 
 from fairseq_headprune.criterions import label_smoothed_cross_entropy_l0 as ours
 from fairseq_headprune.nn import fused_cross_entropy as fused
@@ -90,9 +91,111 @@ def test_a_half_precision_gradient_below_fp16_is_kept_for_the_loss_scale():
     torch.testing.assert_close(x.grad.float(), torch.full((1, 2), 0.75 * 2.0**-14), rtol=1e-3, atol=0)
 
 
-def test_other_output_layers_keep_the_stock_path():
-    model = stock()
-    assert ours.can_fuse(model)
+class OtherLinear(torch.nn.Linear):
+    """What quantisation noise and the like put in the place of a linear layer."""
+
+
+class OtherOutput(TransformerDecoderBase):
+    """A decoder that does something more with its logits."""
+
+    def output_layer(self, features):
+        return super().output_layer(features) / 2
+
+
+def with_other_output(model):
+    model.decoder.__class__ = type("Other", (OtherOutput, type(model.decoder)), {})
+
+
+def with_other_linear(model):
+    model.decoder.output_projection.__class__ = OtherLinear
+
+
+def with_a_hook(model):
     model.decoder.output_projection.register_forward_hook(lambda *_: None)
-    assert not ours.can_fuse(model)
+
+
+def with_other_probabilities(model):
+    class Other(type(model)):
+        def get_normalized_probs(self, net_output, log_probs, sample=None):
+            return super().get_normalized_probs((net_output[0] / 2, *net_output[1:]), log_probs, sample)
+
+    model.__class__ = Other
+
+
+CANNOT = [with_other_output, with_other_linear, with_a_hook, with_other_probabilities]
+
+
+def loss_and_gradients(loss_of, model, **options):
+    loss, _, logged = loss_of(model, next(samples([range(8)])), **options)
+    loss.sum().backward()
+    return loss.detach(), logged, {n: p.grad for n, p in model.named_parameters()}
+
+
+def never(*_):
+    raise AssertionError("the fused loss was used")
+
+
+def same_as_stock(make, monkeypatch, **options):
+    """Our criterion without the fused loss, to the last bit stock's."""
+    monkeypatch.setattr(ours, "fused_cross_entropy", never)
+    loss, logged, grads = loss_and_gradients(criterion(), make(), **options)
+    stocks = LabelSmoothedCrossEntropyCriterion(criterion_task(), False, 0.1)
+    want, want_logged, want_grads = loss_and_gradients(stocks, make(), **options)
+    assert torch.equal(loss, want) and logged.keys() == want_logged.keys()
+    for name, grad in want_grads.items():
+        assert grads[name] is None if grad is None else torch.equal(grads[name], grad), name
+
+
+@pytest.mark.parametrize("change", CANNOT)
+def test_what_the_fused_loss_cannot_do_keeps_the_stock_path(change, monkeypatch):
+    def make():
+        model = stock().train()
+        change(model)
+        return model
+
+    assert not ours.can_fuse(make())
+    same_as_stock(make, monkeypatch)
+
+
+def test_adaptive_softmax_keeps_the_stock_path(monkeypatch):
+    """In validation: fairseq cannot take the gradient of this loss (it has --criterion adaptive_loss)."""
+    monkeypatch.setattr(ours, "fused_cross_entropy", never)
+    model = stock(adaptive_softmax_cutoff="4,8")
+    stocks = LabelSmoothedCrossEntropyCriterion(criterion_task(), False, 0.1)
+    with torch.no_grad():
+        (loss, *_), (want, *_) = (f(model, next(samples([range(8)]))) for f in (criterion(), stocks))
+    assert not ours.can_fuse(model) and torch.equal(loss, want)
+
+
+def test_losses_per_token_keep_the_stock_path(monkeypatch):
+    same_as_stock(lambda: stock().train(), monkeypatch, reduce=False)
+
+
+def test_autocast_keeps_the_stock_path(monkeypatch):
+    """--amp: bf16 where the processor is the device, too."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not ours.can_fuse(stock())
+        same_as_stock(lambda: stock().train(), monkeypatch)
+    assert ours.can_fuse(stock())
+
+
+def test_wrapped_and_other_models_keep_the_stock_path():
     assert not ours.can_fuse(torch.nn.DataParallel(stock()))
+    assert not ours.can_fuse(torch.nn.Linear(2, 2))
+
+
+def test_bf16_models_are_as_near_to_float32_as_with_stock():
+    """--bf16: weights and features are bf16; sums and gradients are formed in float32."""
+    stocks = LabelSmoothedCrossEntropyCriterion(criterion_task(), False, 0.1)
+    exact_loss, _, exact = loss_and_gradients(stocks, stock().bfloat16().float().train())
+    far = {}
+    for name, loss_of in (("stock", stocks), ("ours", criterion())):
+        model = stock().bfloat16().train()
+        assert ours.can_fuse(model)
+        loss, _, grads = loss_and_gradients(loss_of, model)
+        assert all(g.dtype == torch.bfloat16 and g.isfinite().all() for g in grads.values())
+        error = sum(float((grads[n].float() - g).square().sum()) for n, g in exact.items())
+        size = sum(float(g.square().sum()) for g in exact.values())
+        far[name] = (abs(float(loss - exact_loss)) / float(exact_loss), (error / size) ** 0.5)
+    assert far["ours"][0] <= far["stock"][0] + 1e-3
+    assert far["ours"][1] <= 1.1 * far["stock"][1] < 0.05
