@@ -4,22 +4,23 @@ Every head off alone, all other heads of its layer off, and whole layers off, at
 any training after it (Michel et al. 2019 call the first two "ablating one" and "all but one").
 """
 
-import sys
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from fairseq_headprune.analysis.ablation import by_function
 from fairseq_headprune.analysis.ablation.heads_off import interventions
+from fairseq_headprune.analysis.ablation.loss_difference import LossDifference
 from fairseq_headprune.analysis.ablation.progress import Progress
+from fairseq_headprune.analysis.ablation.provenance import identity, provenance
 from fairseq_headprune.analysis.ablation.table import COLUMNS, KINDS, summary
 from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError, out_folder
-from fairseq_headprune.base.intervals import GROUPS, Bootstrap, group
-from fairseq_headprune.units.layout import Head, parse_head, parse_types
+from fairseq_headprune.units.layout import Head, HeadLayout, parse_types
+
+OPTIONS = ("resamples", "level", "seed", "beam", "bpe", "moses", "references")
+"""Options on which a measurement depends."""
 
 
 def add_arguments(parser):
@@ -38,6 +39,27 @@ def add_arguments(parser):
         "others of its layer off), layer (a whole layer off); default: all three",
     )
     parser.add_argument("--sentences", type=int, help="use only the first so many")
+    together = parser.add_argument_group("sets of heads, switched off together (by_function.json)")
+    together.add_argument(
+        "--by-function",
+        metavar="HEADS_JSON",
+        help="all heads of a function, for each function in this heads.json of headprune roles",
+    )
+    together.add_argument("--heads", metavar="HEADS", help="these heads, e.g. enc-self:0:3,dec-enc:5:1")
+    together.add_argument(
+        "--replace",
+        choices=by_function.REPLACE,
+        default="zero",
+        help="output zero (default), or attention replaced: equal weights, or all of it at the head's most "
+        "frequent relative position in --by-function",
+    )
+    together.add_argument(
+        "--conllu",
+        metavar="TREES",
+        help="trees of the data's source: sentences that have a relation are held against sentences of the "
+        "same length that have not",
+    )
+    together.add_argument("--relations", default="nsubj,obj,amod,advmod", help="(default: %(default)s)")
     parser.add_argument(
         "--bleu",
         metavar="HEADS",
@@ -64,12 +86,16 @@ def run(args):
     kinds = _check(args)
     from fairseq_headprune.analysis.ablation.sentence_loss import Scorer, load_batches
     from fairseq_headprune.checkpoints.reading import load_model
-    from fairseq_headprune.dump import file_sha256
-    from fairseq_headprune.nn.projections import open_layout, whole_layout
+    from fairseq_headprune.nn.projections import open_layout
 
     model, _, task = load_model(args.checkpoint, args.data)
-    batches = load_batches(task, model, args.subset, args.max_tokens, args.sentences)
     layout = open_layout(model)
+    if args.by_function or args.heads:
+        by_function.chosen(args, layout)  # what is wrong with them is told before the data is read
+    batches = load_batches(task, model, args.subset, args.max_tokens, args.sentences)
+    if args.by_function or args.heads:
+        scorer = Scorer(model, batches, task.target_dictionary.pad())
+        return by_function.run(args, task, model, scorer, layout)
     todo = [i for i in interventions(layout, parse_types(args.types)) if i.kind in kinds]
     todo.sort(key=lambda i: KINDS.index(i.kind))
     if not todo:
@@ -81,15 +107,8 @@ def run(args):
         from fairseq_headprune.analysis.ablation.bleu import read_references
 
         read_references(args.references, scorer.sentences)  # likewise
-    identity = {
-        "model": {"file": str(args.checkpoint), "sha256": file_sha256(args.checkpoint)},
-        "data": {"path": str(args.data), "subset": args.subset, "sentences": scorer.sentences},
-        "options": {
-            name: getattr(args, name)
-            for name in ("resamples", "level", "seed", "beam", "bpe", "moses", "references")
-        },
-    }
-    done = Progress(Path(args.out), identity)
+    same = identity(args, scorer.sentences, OPTIONS)
+    done = Progress(Path(args.out), same)
     started = time.monotonic()
     baseline = scorer.losses()
     differ = LossDifference(baseline, args.resamples, args.level, args.seed)
@@ -99,16 +118,7 @@ def run(args):
     if args.bleu:
         bleu = _bleu(args, task, model, batches, done, todo, layout)
     result = {
-        "provenance": {
-            "program": "analysis ablate",
-            "arguments": sys.argv[2:],
-            "created": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "seconds_of_last_run": round(time.monotonic() - started, 1),
-            "versions": _versions(),
-            **identity,
-            "layout": layout.to_dict(),
-            "whole": whole_layout(model).to_dict(),
-        },
+        "provenance": provenance(same, model, time.monotonic() - started),
         "baseline": {
             "loss": baseline.mean(),
             "tokens": int(baseline.tokens.sum()),
@@ -135,41 +145,17 @@ def _check(args) -> list[str]:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
     if args.seed < 0:
         raise UserError(f"--seed must be at least 0, not {args.seed}")
+    together = args.by_function or args.heads
+    if not together and (args.replace != "zero" or args.conllu):
+        option = "--conllu" if args.conllu else f"--replace {args.replace}"
+        raise UserError(f"{option} is for sets of heads: add --by-function or --heads")
+    if together and args.bleu:
+        raise UserError("--bleu switches single heads off: leave it out, or --by-function and --heads")
     if args.references is not None and not args.bleu:
         raise UserError("--references is for BLEU: add --bleu, or leave it out")
     if args.bleu and "without" not in kinds:
         raise UserError("--bleu switches single heads off: add 'without' to --kinds")
     return kinds
-
-
-def _versions() -> dict[str, str]:
-    import sacrebleu
-
-    from fairseq_headprune.recording.run import versions
-
-    return {**versions(), "sacrebleu": sacrebleu.__version__}
-
-
-class LossDifference:
-    """Differences to one baseline, with paired-bootstrap intervals over sentences."""
-
-    def __init__(self, baseline, resamples: int, level: float, seed: int):
-        self.baseline = baseline
-        self.groups = min(len(baseline.nats), GROUPS)
-        self.bootstrap = Bootstrap(self.groups, resamples, level, seed)
-        self._group = np.array([group(i, self.groups) for i in range(len(baseline.nats))])
-        self._tokens = np.bincount(self._group, baseline.tokens, self.groups)
-
-    def measure(self, losses) -> dict[str, float]:
-        """``loss`` in nats per target token, ``difference`` to the baseline, ``low``, ``high``."""
-        change = np.bincount(self._group, losses.nats - self.baseline.nats, self.groups)
-        low, high = self.bootstrap.interval(change[:, None], self._tokens[:, None])
-        return {
-            "loss": losses.mean(),
-            "difference": float(change.sum() / self._tokens.sum()),
-            "low": float(low[0]),
-            "high": float(high[0]),
-        }
 
 
 def choose_heads(text: str, layout, records: Sequence[dict[str, Any]]) -> list[Head]:
@@ -179,11 +165,7 @@ def choose_heads(text: str, layout, records: Sequence[dict[str, Any]]) -> list[H
     if text.isdecimal():
         order = sorted(records, key=lambda r: -abs(r["difference"]))
         return [Head(r["type"], r["layer"], r["head"]) for r in order[: int(text)]]
-    heads = [parse_head(part) for part in text.split(",")]
-    for head in heads:
-        if not head.layer < len(layout[head.type]) or head not in layout:
-            raise UserError(f"--bleu names {head}, which the model does not have")
-    return heads
+    return list(HeadLayout.parse(text, layout, "--bleu"))
 
 
 def _bleu(args, task, model, batches, done, todo, layout) -> dict[str, Any]:

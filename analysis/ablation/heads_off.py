@@ -5,12 +5,13 @@ its output to zero; the bias of W_O stays and the other heads are not rescaled.
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from torch import nn
 
+from fairseq_headprune.analysis.ablation.replaced import Replaced
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.projections import attention_modules, open_layout
@@ -68,10 +69,13 @@ def with_heads(module: nn.Module, heads: Sequence[int]) -> HeadAttention:
 
 
 @contextmanager
-def heads_off(model: nn.Module, off: Iterable[Head]) -> Iterator[nn.Module]:
+def heads_off(
+    model: nn.Module, off: Iterable[Head], instead: Mapping[Head, int | None] | None = None
+) -> Iterator[nn.Module]:
     """The model without the heads ``off`` while open, then as it was. Gates act as in evaluation.
 
-    UserError for a head that the model does not have.
+    ``instead``: they stay, with the attention that `Replaced` gives them, by head. UserError for a head that
+    the model does not have.
     """
     layout = open_layout(model)
     off = set(off)
@@ -86,7 +90,12 @@ def heads_off(model: nn.Module, off: Iterable[Head]) -> Iterator[nn.Module]:
             kept = [h for h in layout[type][layer] if Head(type, layer, h) not in off]
             owner = getattr(model, side).layers[layer]
             replaced.append((owner, name, modules[type][layer]))
-            setattr(owner, name, with_heads(modules[type][layer], kept))
+            module = modules[type][layer]
+            twin: nn.Module = with_heads(module, kept)
+            if instead is not None:
+                gone = {h for h in layout[type][layer] if h not in kept}
+                twin = Replaced(module, twin, {h: instead[Head(type, layer, h)] for h in sorted(gone)})
+            setattr(owner, name, twin)
         yield model
     finally:
         for owner, name, module in replaced:

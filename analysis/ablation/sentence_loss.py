@@ -1,6 +1,6 @@
 """The loss of a model sentence by sentence, computed so that many variants of it are cheap."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -68,13 +68,25 @@ class Scorer:
         net = batch["net_input"]
         return self.model.encoder(net["src_tokens"], src_lengths=net["src_lengths"])
 
-    @torch.no_grad()
-    def losses(self, off: Iterable[Head] = ()) -> Losses:
-        """Losses of the model without the heads ``off``."""
-        off = list(off)
-        encoder_changes = any(head.type == "enc_self" for head in off)
+    def sources(self) -> list[Tensor]:
+        """Token ids of the source sentences without padding, EOS last, in the order of the data set."""
+        rows = [row[row != self.pad] for batch in self.batches for row in batch["net_input"]["src_tokens"]]
+        return [rows[i] for i in self._order]
+
+    def losses(self, off: Iterable[Head] = (), instead: Mapping[Head, int | None] | None = None) -> Losses:
+        """Losses of the model without the heads ``off``, or with their attention replaced (`heads_off`)."""
         nats, tokens = [], []
-        with heads_off(self.model, off):
+        for of_batch, real in self._token_nats(list(off), instead):
+            nats.append(of_batch.sum(1))
+            tokens.append(real.sum(1))
+        nats, tokens = torch.cat(nats).numpy(), torch.cat(tokens).numpy()
+        return Losses(nats[self._order].astype(np.float64), tokens[self._order])
+
+    @torch.no_grad()
+    def _token_nats(self, off: list[Head], instead) -> Iterator[tuple[Tensor, Tensor]]:
+        """Of each batch, ``[sentences, tokens]``: -log p of target tokens (0 for padding), what is none."""
+        encoder_changes = any(head.type == "enc_self" for head in off)
+        with heads_off(self.model, off, instead):
             for batch, encoded in zip(self.batches, self._encoded):
                 if encoder_changes:
                     encoded = self._encode(batch)
@@ -85,10 +97,7 @@ class Scorer:
                     src_lengths=batch["net_input"]["src_lengths"],
                 )
                 real = target != self.pad
-                nats.append((self._nats(output, target, batch) * real).sum(1))
-                tokens.append(real.sum(1))
-        nats, tokens = torch.cat(nats).numpy(), torch.cat(tokens).numpy()
-        return Losses(nats[self._order].astype(np.float64), tokens[self._order])
+                yield self._nats(output, target, batch) * real, real
 
     def _nats(self, output, target, batch) -> Tensor:
         log_p = self.model.get_normalized_probs(output, log_probs=True, sample=batch)

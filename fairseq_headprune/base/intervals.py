@@ -50,15 +50,23 @@ class Bootstrap:
                 self._totals(sums, len(shape)) / self._totals(counts, len(shape)),
                 (len(self._weights),) + shape,
             )
+        return self.bounds(shares)
+
+    def bounds(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Percentile interval of a number that was computed for every resample, ``[resamples, ...]``."""
         tail = 100 * (1 - self.level) / 2
-        percentile = np.nanpercentile if np.isnan(shares).any() else np.percentile
+        percentile = np.nanpercentile if np.isnan(values).any() else np.percentile
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # a column of NaN stays NaN
-            low, high = percentile(shares, [tail, 100 - tail], axis=0)
+            low, high = percentile(values, [tail, 100 - tail], axis=0)
         return low, high
 
-    def _totals(self, values, dimensions):
-        """Sums over the groups of each draw, ``[resamples, ...]`` with leading axes of 1."""
+    def totals(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the groups of each draw, ``[resamples, ...]`` from ``[groups, ...]``."""
         totals = self._weights @ values.reshape(len(values), -1).astype(np.float64)
+        return totals.reshape(len(totals), *values.shape[1:])
+
+    def _totals(self, values, dimensions):
+        """`totals` with leading axes of 1."""
         missing = dimensions - (values.ndim - 1)
-        return totals.reshape((len(totals),) + (1,) * missing + values.shape[1:])
+        return self.totals(values).reshape((-1,) + (1,) * missing + values.shape[1:])

@@ -105,6 +105,15 @@ class HeadLayout:
         return cls(**{t: tuple(map(tuple, layers[t])) for t in ATTENTION_TYPES})
 
     @classmethod
+    def parse(cls, text: str, whole: "HeadLayout", option: str) -> "HeadLayout":
+        """``enc-self:0:3,dec-enc:5:1``; UserError names ``option`` for a head that ``whole`` lacks."""
+        heads = {parse_head(part.strip()) for part in text.split(",")}
+        for head in sorted(heads):
+            if head not in whole:
+                raise UserError(f"{option} names {head}, which the model does not have")
+        return cls.from_heads(sorted(heads), whole)
+
+    @classmethod
     def from_masks(cls, masks: Mapping[str, Sequence]) -> "HeadLayout":
         """From ``type -> [layers, heads]`` arrays, a true entry for a head that exists."""
         return cls(

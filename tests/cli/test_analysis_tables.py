@@ -12,12 +12,15 @@ from fairseq_headprune.analysis import head_table
 from fairseq_headprune.analysis.ablation import sentence_loss
 from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis.ablation.sentence_loss import Scorer
+from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.commands import main
-from fairseq_headprune.units.layout import Head
+from fairseq_headprune.units.layout import Head, parse_head
 from tests.helpers.analysis_tables import ablation, sweep, write_points
-from tests.helpers.dumps import random_attention, write_dump
+from tests.helpers.command_lines import USER_DIR, generate
+from tests.helpers.dumps import conllu_text, random_attention, write_dump
 from tests.helpers.heads_json import heads_json, write_heads_json
 from tests.helpers.small_models import batch, dictionary, small_transformer
+from tests.reference.matched_change import matched_change
 
 
 def run(*arguments):
@@ -151,6 +154,99 @@ def test_ablate_reads_checkpoints_and_data(tiny, tmp_path, capsys):
     assert "does not exist" in refused(
         capsys, "ablate", tmp_path / "no.pt", "--data", tiny.data, "--out", tmp_path
     )
+
+
+def number_trees(path, lines):
+    """Trees in which every word depends on the one before it: amod behind an even place, else nsubj."""
+    trees = [
+        [(w, n, "root" if n == 0 else ("amod" if n % 2 else "nsubj")) for n, w in enumerate(line.split())]
+        for line in lines
+    ]
+    path.write_text(conllu_text(trees))
+
+
+@pytest.fixture(scope="module")
+def roles_of_tiny(tiny, tmp_path_factory):
+    """A heads.json of the tiny model, with thresholds that some head passes, and trees of its test data."""
+    folder = tmp_path_factory.mktemp("roles")
+    number_trees(folder / "trees.conllu", (tiny.text / "test.src").read_text().splitlines())
+    generate(
+        *(tiny.data, "--path", tiny.checkpoint, "--beam", "1", "--max-len-b", "12", "--cpu", *USER_DIR),
+        *("--task", "translation_headprune", "--num-workers", "0"),
+        *("--dump-attention", folder / "dump", "--dump-types", "enc-self"),
+    )
+    run(
+        *(
+            "roles",
+            folder / "dump",
+            "--conllu",
+            folder / "trees.conllu",
+            "--out",
+            folder / "roles",
+            "--quiet",
+        ),
+        *("--positional-share", "0.2", "--margin", "0", "--relations", "amod,nsubj"),
+    )
+    return folder
+
+
+@pytest.mark.parametrize("replace", ["zero", "uniform", "offset"])
+def test_ablate_by_function_from_checkpoint_to_table(tiny, roles_of_tiny, tmp_path, capsys, replace):
+    run(
+        *("ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "test", "--out", tmp_path / "out"),
+        *("--by-function", roles_of_tiny / "roles" / "heads.json", "--heads", "enc-self:0:0,enc-self:1:2"),
+        *("--conllu", roles_of_tiny / "trees.conllu", "--relations", "amod,nsubj", "--replace", replace),
+        *("--resamples", 50),
+    )
+    data = json.loads((tmp_path / "out" / "by_function.json").read_text())
+    records = {(r["set"], r["relation"]): r for r in data["records"]}
+    sets = list(dict.fromkeys(name for name, _ in records))
+    assert "positional" in sets and sets[-1] == "given heads" and data["baseline"]["unaligned"] == 0
+    # the slow way: one sentence at a time, each with its own change
+    model, _, task = load_model(str(tiny.checkpoint), str(tiny.data))
+    sources = [len(line.split()) for line in (tiny.text / "test.src").read_text().splitlines()]
+    offsets = {
+        Head(h["type"], h["layer"], h["head"]): h["positional"]["offset"]
+        for h in json.loads((roles_of_tiny / "roles" / "heads.json").read_text())["heads"]
+    }
+    task.load_dataset("test")
+    sentences = task.dataset("test")
+    one_by_one = [sentences.collater([sentences[i]]) for i in range(24)]
+    scorer = Scorer(model, one_by_one, task.target_dictionary.pad())
+    before = scorer.losses()
+    for name in sets:
+        record = records[name, None]
+        heads = [parse_head(text) for text in record["heads"]]
+        instead = {"zero": None, "uniform": dict.fromkeys(heads), "offset": {h: offsets[h] for h in heads}}
+        after = scorer.losses(heads, instead[replace])
+        change = (after.nats - before.nats).tolist()
+        assert record["difference"] == pytest.approx(sum(change) / before.tokens.sum(), abs=1e-5)
+        assert record["low"] <= record["difference"] <= record["high"]
+        for relation, longer_than in (("amod", 1), ("nsubj", 2)):
+            has = [n > longer_than for n in sources]
+            slow = matched_change(list(zip(sources, has, change, before.tokens.tolist())))
+            found = records[name, relation]
+            assert [found[k] for k in ("sentences_with", "sentences_without", "unmatched")] == list(slow[2:])
+            for side, value in zip(("with", "without"), slow):
+                assert found[side] == (value if value is None else pytest.approx(value, abs=1e-5))
+    assert (tmp_path / "out" / "by_function.csv").read_text().startswith("set,heads,relation,")
+    said = capsys.readouterr().out
+    assert "given heads (2)" in said and "contrast" in said
+
+
+def test_sets_of_heads_that_make_no_sense(tiny, roles_of_tiny, tmp_path, capsys):
+    start = ("ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "test", "--out", tmp_path / "out")
+    roles = ("--by-function", roles_of_tiny / "roles" / "heads.json")
+    for more, words in (
+        (["--replace", "uniform"], "--replace uniform is for sets of heads: add --by-function or --heads"),
+        (["--conllu", "x"], "--conllu is for sets of heads"),
+        ([*roles, "--bleu", "all"], "--bleu switches single heads off"),
+        (["--heads", "enc-self:0:9"], "--heads names enc-self:0:9, which the model does not have"),
+        (["--heads", "enc-self:0:0", "--replace", "offset"], "needs the best offset of enc-self:0:0"),
+        ([*roles, "--conllu", tmp_path / "none"], "cannot read the parses"),
+    ):
+        assert words in refused(capsys, *start, *more)
+        assert not (tmp_path / "out").exists()
 
 
 # -- figures -----------------------------------------------------------------------------

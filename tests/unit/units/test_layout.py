@@ -35,6 +35,24 @@ def test_json_and_masks_give_the_layout_back(layout):
     layout.check_within(FULL)
 
 
+@given(LAYOUTS.filter(len))
+def test_heads_as_a_command_line_names_them(layout):
+    assert HeadLayout.parse(", ".join(map(str, layout)), FULL, "--heads") == layout
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("enc-self:0:4", "--heads names enc-self:0:4, which the model does not have"),
+        ("enc-self:2:0", "--heads names enc-self:2:0"),
+        ("enc-self:0:1,", "'' is not a head"),
+    ],
+)
+def test_heads_that_do_not_exist(text, words):
+    with pytest.raises(UserError, match=words):
+        HeadLayout.parse(text, FULL, "--heads")
+
+
 @given(LAYOUTS)
 def test_table_shows_every_kept_head_once(layout):
     table = layout.table(FULL)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_headprune.analysis.ablation.command import LossDifference
 from fairseq_headprune.analysis.ablation.heads_off import heads_off, interventions
+from fairseq_headprune.analysis.ablation.loss_difference import LossDifference
 from fairseq_headprune.analysis.ablation.sentence_loss import Losses, Scorer
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.projections import attention_modules, open_layout

@@ -58,7 +58,7 @@ def test_the_summary_counts_what_chance_would_give_too():
 @pytest.mark.parametrize("text, heads", [
     ("all", list(LAYOUT)),
     ("2", [Head("enc_self", 0, 1), Head("enc_self", 1, 0)]),
-    ("dec-enc:1:0,enc-self:0:0", [Head("dec_enc", 1, 0), Head("enc_self", 0, 0)]),
+    ("dec-enc:1:0,enc-self:0:0", [Head("enc_self", 0, 0), Head("dec_enc", 1, 0)]),
 ])  # fmt: skip
 def test_heads_for_bleu(text, heads):
     assert choose_heads(text, LAYOUT, RECORDS[:4]) == heads
