@@ -10,13 +10,10 @@ from typing import Any
 
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.points import SETTINGS, Point
-from fairseq_headprune.models.config import StockTransformerOptions
+from fairseq_headprune.models.architecture import flags as architecture_flags
 from fairseq_headprune.translation import scoring
 
 USER_DIR = str(Path(__file__).resolve().parents[1])
-
-# options that a baseline's file may name but that are of its own training or are derived
-NOT_ARCHITECTURE = {"decoder_input_dim", "decoder_output_dim", "share_decoder_input_output_embed"}
 
 
 @dataclass(frozen=True)
@@ -39,40 +36,6 @@ def program(name: str) -> str:
     """Path of a fairseq program: the one that belongs to this Python, or the one on the path."""
     beside = Path(sys.executable).with_name(name)
     return str(beside) if beside.exists() else shutil.which(name) or name
-
-
-def architecture_flags(options: Mapping[str, Any]) -> list[str]:
-    """Flags that give ``gated_transformer`` the architecture of a checkpoint.
-
-    ``options`` are the checkpoint's model options by name; those at fairseq's default are left out.
-    """
-    flags: list[str] = []
-    for name, option in StockTransformerOptions.__dataclass_fields__.items():
-        if name.startswith("_") or name in NOT_ARCHITECTURE or options.get(name) is None:
-            continue
-        value, default = options[name], option.default
-        if name == "decoder_embed_dim":
-            default = options.get("encoder_embed_dim")
-        elif name == "decoder_ffn_embed_dim":
-            default = options.get("encoder_ffn_embed_dim")
-        if _same(value, default):
-            continue
-        flag = "--" + name.replace("_", "-")
-        if isinstance(value, bool):
-            flags += [flag] if value else []
-        else:
-            flags += [flag, str(value)]
-    if options.get("share_decoder_input_output_embed") and not options.get("share_all_embeddings"):
-        flags.append("--share-decoder-input-output-embed")
-    return flags
-
-
-def _same(value, default) -> bool:
-    if isinstance(value, bool) or isinstance(default, bool):
-        return bool(value) == bool(default) if isinstance(default, (bool, int)) else False
-    if isinstance(value, (int, float)) and isinstance(default, (int, float)):
-        return float(value) == float(default)
-    return str(value) == str(default)
 
 
 def _train(data: str, save_dir: Path, updates: int, lr: float, seed: int, budget: Budget) -> list[str]:

@@ -301,7 +301,11 @@ def count_what_precedes_a_dummy():
 
 
 def apply():
-    """All of the above; safe to call twice."""
+    """All of the above, and what training starts from; safe to call twice."""
+    from fairseq_headprune.fairseq_adapter import starting_point
+
+    starting_point.remember_command_lines()
+    starting_point.agree_with_starting_files()
     count_what_precedes_a_dummy()
     torchrun_without_gpu()
     help_with_every_option()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fairseq_headprune.models import freezing
 from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
 from fairseq_headprune.models.layers import HeadDecoderLayer, HeadEncoderLayer, wrap_layer
-from fairseq_headprune.models.layout_source import embed_layout, find_layout
+from fairseq_headprune.models.layout_source import embed_layout, read_layout
 from fairseq_headprune.models.plan import make_plan
 from fairseq_headprune.nn import decoder_step
 from fairseq_headprune.nn.positions import DecoderEmbedding, Positions
@@ -177,7 +177,7 @@ class GatedTransformerModel(TransformerModelBase):
     @classmethod
     def build_model(cls, cfg, task):
         """From our flat options; UserError when they do not describe a model."""
-        layout = find_layout(cfg)
+        layout = read_layout(cfg.head_layout) if cfg.head_layout else None
         plan = make_plan(cfg, layout)
         parts = freezing.parse_freeze(cfg.freeze)
         if layout is not None:

@@ -1,7 +1,6 @@
 """Where a model that is being built takes its head layout from."""
 
 import os
-from typing import Optional
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units.layout import HeadLayout
@@ -24,24 +23,6 @@ def read_layout(value: str, option: str = "--head-layout") -> HeadLayout:
 
         return checkpoint_layout(load_checkpoint(value))
     return HeadLayout.load(value)
-
-
-def find_layout(cfg) -> Optional[HeadLayout]:
-    """The layout that the options ask for, or that of the checkpoint they start from; None: all heads.
-
-    A model fine-tuned from a checkpoint with removed heads must have the same heads, and naming the
-    file twice would be a trap.
-    """
-    if cfg.head_layout:
-        return read_layout(cfg.head_layout)
-    root = cfg._get_parent() if hasattr(cfg, "_get_parent") else None
-    start = root.get("checkpoint", None) if root is not None else None
-    path = start.get("finetune_from_model", None) if start is not None else None
-    if not path or not os.path.exists(path):
-        return None
-    from fairseq_headprune.checkpoints.reading import load_checkpoint, stored_layout
-
-    return stored_layout(load_checkpoint(path))
 
 
 def embed_layout(cfg, layout: HeadLayout) -> None:

@@ -515,13 +515,6 @@ def test_hydra(tiny, tmp_path):
             "dataset.valid_subset=test",
             "optimization.max_update=2",
             "common.cpu=true",
-            *(
-                f"model.{stack}_{name}"
-                for stack in ("encoder", "decoder")
-                for name in ("layers=2", "embed_dim=16", "ffn_embed_dim=32", "attention_heads=4")
-            ),
-            "+model.max_source_positions=32",
-            "+model.max_target_positions=32",
             f"hydra.run.dir={tmp_path / 'hydra'}",
         ],
         capture_output=True,

@@ -1,7 +1,5 @@
 """The command lines that a sweep runs."""
 
-import pytest
-
 from fairseq_headprune.experiments import commands
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point
@@ -14,27 +12,6 @@ STOCK = {
     "dropout": 0.1,
     "encoder_normalize_before": False,
 }
-
-
-@pytest.mark.parametrize(
-    "change, flags",
-    [
-        ({}, []),
-        ({"dropout": 0.3}, ["--dropout", "0.3"]),
-        ({"encoder_normalize_before": True}, ["--encoder-normalize-before"]),
-        # a decoder as wide as the encoder needs no flag of its own
-        ({"encoder_embed_dim": 128, "decoder_embed_dim": 128}, ["--encoder-embed-dim", "128"]),
-        ({"decoder_ffn_embed_dim": 64}, ["--decoder-ffn-embed-dim", "64"]),
-        (
-            {"share_all_embeddings": True, "share_decoder_input_output_embed": True},
-            ["--share-all-embeddings"],
-        ),
-        ({"share_decoder_input_output_embed": True}, ["--share-decoder-input-output-embed"]),
-        ({"quant_noise_pq": 0, "lr": [0.1], "data": "somewhere"}, []),
-    ],
-)
-def test_architecture_flags(change, flags):
-    assert commands.architecture_flags({**STOCK, **change}) == flags
 
 
 def value(command, flag):
