@@ -194,7 +194,7 @@ def _pruned_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str
     config["model"] = {
         # a fairseq that does not know the architecture prints this, the first entry, as its error
         HINT: "",
-        **_flat_options(config["model"]),
+        **_flat_options(config["model"], state),
         "_name": "pruned_transformer",
         "arch": "pruned_transformer",
         "gate_types": "none",
@@ -206,7 +206,7 @@ def _pruned_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str
 
 def _dense_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str, Any]:
     config = _configuration(state)
-    options = _flat_options(config["model"])
+    options = _flat_options(config["model"], state)
     options = {k: v for k, v in options.items() if k not in OUR_OPTIONS}
     task = config.get("task") or {}
     if task.get("_name") == "translation_headprune":
@@ -247,10 +247,18 @@ def _namespace(options: dict[str, Any]) -> OrderedDict:
     return namespace
 
 
-def _flat_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Model options only: old checkpoints keep every option of the run in one namespace."""
+def _flat_options(options: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Model options only (old checkpoints keep every option of the run in one namespace), with the layers
+    that are in the file: what was kept of more is no option any longer."""
     known = set(GatedTransformerConfig.__dataclass_fields__)
-    return {k: v for k, v in options.items() if k in known}
+    layers = checkpoints.num_layers(state)
+    return {
+        **{k: v for k, v in options.items() if k in known},
+        "encoder_layers": layers["enc_self"],
+        "decoder_layers": layers["dec_enc"],
+        "encoder_layers_to_keep": None,
+        "decoder_layers_to_keep": None,
+    }
 
 
 def save(state: dict[str, Any], path, force: bool = False) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_headprune.models import freezing
 from fairseq_headprune.models.config import GatedTransformerConfig, transformer_config
+from fairseq_headprune.models.kept_layers import keep_layers, keep_weights
 from fairseq_headprune.models.layers import HeadDecoderLayer, HeadEncoderLayer, wrap_layer
 from fairseq_headprune.models.layout_source import embed_layout, read_layout
 from fairseq_headprune.models.plan import make_plan
@@ -178,6 +179,7 @@ class GatedTransformerModel(TransformerModelBase):
     def build_model(cls, cfg, task):
         """From our flat options; UserError when they do not describe a model."""
         layout = read_layout(cfg.head_layout) if cfg.head_layout else None
+        layout = keep_layers(cfg, layout)  # before anything counts layers
         plan = make_plan(cfg, layout)
         parts = freezing.parse_freeze(cfg.freeze)
         if layout is not None:
@@ -221,6 +223,10 @@ class GatedTransformerModel(TransformerModelBase):
     def set_beam_size(self, beam_size: int):
         """Told by the sequence generator; lets beams share the encoder's output."""
         self.encoder.set_beam_size(beam_size)
+
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+        """As fairseq's, with the layers that the options keep."""
+        return super().load_state_dict(keep_weights(state_dict, model_cfg), strict, model_cfg, args)
 
     def upgrade_state_dict_named(self, state_dict, name):
         """A checkpoint without gates gets them at their initial, open state."""

@@ -5,6 +5,7 @@ fairseq takes the weights from the file and the function that they belong to fro
 
 import logging
 import os
+import sys
 from collections.abc import Collection
 from typing import Any
 
@@ -14,7 +15,8 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.models.architecture import agree, spell
 from fairseq_headprune.models.layout_source import read_layout
-from fairseq_headprune.units.layout import flag, parse_types
+from fairseq_headprune.units.kept_layers import STACKS, cut_layout, parse_kept
+from fairseq_headprune.units.layout import HeadLayout, flag, parse_types
 
 logger = logging.getLogger(__name__)
 
@@ -33,8 +35,8 @@ def take_over(cfg, task, given: Collection[str], gate_types: str) -> None:
     """Complete the model options ``cfg`` of a run that starts from a checkpoint with those of the file.
 
     ``given``: names of the options that are on the command line; ``gate_types``: those of the architecture
-    where the options name none. UserError for options and dictionaries
-    under which the file's weights would be another model, see `architecture.agree`.
+    where the options name none. UserError for options and dictionaries under which the file's weights would
+    be another model, see `architecture.agree`.
     """
     root = cfg._get_parent()
     path = starting_file(root.checkpoint) if root is not None and "checkpoint" in root else None
@@ -42,6 +44,9 @@ def take_over(cfg, task, given: Collection[str], gate_types: str) -> None:
         return
     state = checkpoints.load_checkpoint(path)
     there = options_of(state)
+    heads = cfg.get("head_layout") and read_layout(cfg.head_layout)
+    if os.path.dirname(path) == root.checkpoint.save_dir:
+        heads = _cut_already(cfg, there, heads)
     decision = agree(there, OmegaConf.to_container(cfg, resolve=True), given)
     if decision.refuse:
         file, here = (
@@ -53,7 +58,7 @@ def take_over(cfg, task, given: Collection[str], gate_types: str) -> None:
         )
     _check_dictionaries(state, task, path)
     _check_gates(state, cfg.get("gate_types") or gate_types, path)
-    decision.take["head_layout"] = _layout(state, cfg.get("head_layout"), path)
+    decision.take["head_layout"] = _layout(state, heads, path)
     with open_dict(cfg):  # a Hydra file lists some options only
         cfg.update(decision.take)
     taken = [spell(name, value) for name, value in decision.take.items() if name != "head_layout"]
@@ -70,10 +75,20 @@ def options_of(state: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _layout(state: dict[str, Any], asked: str | None, path: str) -> str:
+def _cut_already(cfg, there: dict[str, Any], heads: HeadLayout | None) -> HeadLayout | None:
+    """For a run that goes on: the layers that its options keep were chosen when it began."""
+    kept = {stack: parse_kept(cfg.get(f"{stack}_layers_to_keep"), sys.maxsize, stack) for stack in STACKS}
+    with open_dict(cfg):
+        for stack, numbers in kept.items():
+            if numbers is not None and len(numbers) == there[f"{stack}_layers"]:
+                cfg[f"{stack}_layers"], cfg[f"{stack}_layers_to_keep"] = len(numbers), None
+    return cut_layout(heads, kept) if heads else heads
+
+
+def _layout(state: dict[str, Any], asked: HeadLayout | None, path: str) -> str:
     """The heads of the file, as JSON ("" for all); UserError when others are asked for."""
     stored, existing = checkpoints.stored_layout(state), checkpoints.existing_layout(state)
-    if asked and read_layout(asked) != existing:
+    if asked and asked != existing:
         raise UserError(
             f"--head-layout asks for other heads than {path} has: leave it out to train the file's heads, or "
             f"remove some first (headprune remove {path} SMALLER.pt --layout ...)"
