@@ -121,8 +121,7 @@ def remove_heads(
     if fp16:
         weights = _half(weights)
     return {
-        "cfg": (_dense_configuration if dense else _pruned_configuration)(state, layout),
-        "args": None,
+        **(_dense_configuration(state) if dense else _pruned_configuration(state, layout)),
         "model": weights,
         "optimizer_history": [
             {
@@ -190,6 +189,7 @@ def _configuration(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _pruned_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str, Any]:
+    """``cfg`` and ``args`` of the smaller checkpoint."""
     config = _configuration(state)
     config["model"] = {
         # a fairseq that does not know the architecture prints this, the first entry, as its error
@@ -201,24 +201,27 @@ def _pruned_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str
         "freeze": "none",
         "head_layout": layout.to_json(),
     }
-    return config
+    return {"cfg": config, "args": None}
 
 
-def _dense_configuration(state: dict[str, Any], layout: HeadLayout) -> dict[str, Any]:
+def _dense_configuration(state: dict[str, Any]) -> dict[str, Any]:
+    """``cfg`` and ``args`` of the stock checkpoint. fairseq applies --model-overrides to a namespace, and
+    converters read theirs from one, so every option stands in ``args`` too."""
     config = _configuration(state)
     options = _flat_options(config["model"], state)
     options = {k: v for k, v in options.items() if k not in OUR_OPTIONS}
+    options = config["model"] = {**options, "_name": "transformer", "arch": "transformer"}
     task = config.get("task") or {}
     if task.get("_name") == "translation_headprune":
         from fairseq.tasks.translation import TranslationConfig
 
         known = TranslationConfig.__dataclass_fields__
-        task = config["task"] = {k: v for k, v in task.items() if k in known}
-        task["_name"] = "translation"
-    # stock models read their options, and converters those of the task too, from one namespace
-    options = {**task, **options, "task": task.get("_name", "translation")}
-    config["model"] = _namespace({**options, "_name": "transformer", "arch": "transformer"})
-    return config
+        task = config["task"] = {**{k: v for k, v in task.items() if k in known}, "_name": "translation"}
+    criterion = config.get("criterion")
+    criterion = criterion if isinstance(criterion, dict) else {"_name": criterion}
+    names = {"task": task.get("_name", "translation"), "criterion": criterion.get("_name")}
+    flat = {**criterion, **task, **options, **names}
+    return {"cfg": config, "args": _namespace({k: v for k, v in flat.items() if k != "_name"})}
 
 
 def _refuse_dense(state: dict[str, Any]) -> None:
