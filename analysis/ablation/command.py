@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_headprune.analysis.ablation import by_function
+from fairseq_headprune.analysis.ablation import by_function, one_sentence
 from fairseq_headprune.analysis.ablation.heads_off import interventions
 from fairseq_headprune.analysis.ablation.loss_difference import LossDifference
 from fairseq_headprune.analysis.ablation.progress import Progress
@@ -61,6 +61,13 @@ def add_arguments(parser):
     )
     together.add_argument("--relations", default="nsubj,obj,amod,advmod", help="(default: %(default)s)")
     parser.add_argument(
+        "--sentence",
+        type=int,
+        metavar="ID",
+        help="each head off alone for this sentence of the data (counted from 0): the change in the "
+        "log-probability of each target token (sentence-ID.json); with --heads, --types, --replace uniform",
+    )
+    parser.add_argument(
         "--bleu",
         metavar="HEADS",
         help="also translate: all, the N heads whose loss "
@@ -90,6 +97,11 @@ def run(args):
 
     model, _, task = load_model(args.checkpoint, args.data)
     layout = open_layout(model)
+    if args.sentence is not None:
+        heads = one_sentence.heads_asked_for(args, layout)
+        batches = load_batches(task, model, args.subset, args.max_tokens, None, args.sentence)
+        scorer = Scorer(model, batches, task.target_dictionary.pad())
+        return one_sentence.run(args, task, model, scorer, heads)
     if args.by_function or args.heads:
         by_function.chosen(args, layout)  # what is wrong with them is told before the data is read
     batches = load_batches(task, model, args.subset, args.max_tokens, args.sentences)
@@ -145,7 +157,9 @@ def _check(args) -> list[str]:
             raise UserError(f"--{name.replace('_', '-')} must be at least 1, not {value}")
     if args.seed < 0:
         raise UserError(f"--seed must be at least 0, not {args.seed}")
-    together = args.by_function or args.heads
+    if args.sentence is not None:
+        _check_sentence(args)
+    together = args.by_function or args.heads or args.sentence is not None
     if not together and (args.replace != "zero" or args.conllu):
         option = "--conllu" if args.conllu else f"--replace {args.replace}"
         raise UserError(f"{option} is for sets of heads: add --by-function or --heads")
@@ -156,6 +170,17 @@ def _check(args) -> list[str]:
     if args.bleu and "without" not in kinds:
         raise UserError("--bleu switches single heads off: add 'without' to --kinds")
     return kinds
+
+
+def _check_sentence(args) -> None:
+    """UserError for options that mean nothing for a single sentence."""
+    if args.sentence < 0:
+        raise UserError(f"--sentence must be at least 0, not {args.sentence}")
+    if args.replace == "offset":
+        raise UserError("--replace offset is for --by-function: with --sentence use zero or uniform")
+    for name in ("by_function", "bleu", "conllu", "sentences"):
+        if getattr(args, name):
+            raise UserError(f"--{name.replace('_', '-')} is for many sentences: leave it or --sentence out")
 
 
 def choose_heads(text: str, layout, records: Sequence[dict[str, Any]]) -> list[Head]:

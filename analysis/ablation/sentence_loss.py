@@ -26,11 +26,13 @@ class Losses(NamedTuple):
         return float(self.nats.sum() / self.tokens.sum())
 
 
-def load_batches(task, model, subset: str, max_tokens: int, sentences: int | None = None) -> list[dict]:
+def load_batches(
+    task, model, subset: str, max_tokens: int, sentences: int | None = None, only: int | None = None
+) -> list[dict]:
     """Batches of a subset of the task's data, every sentence in exactly one of them.
 
-    ``sentences``: take only so many from the start. UserError for a subset that is not there or has
-    a sentence that the model cannot take.
+    ``sentences``: take only so many from the start; ``only``: the sentence of this number alone. UserError
+    for a subset that is not there or has a sentence that the model or a batch cannot take.
     """
     try:
         task.load_dataset(subset)
@@ -38,11 +40,21 @@ def load_batches(task, model, subset: str, max_tokens: int, sentences: int | Non
         raise UserError(f"--subset {subset}: {error}") from None
     data = task.dataset(subset)
     indices = np.arange(len(data) if sentences is None else min(sentences, len(data)))
+    if only is not None:
+        if only >= len(data):
+            raise UserError(f"--sentence {only}: --subset {subset} has {len(data)} sentences, counted from 0")
+        indices = np.array([only])
     limit = utils.resolve_max_positions(task.max_positions(), model.max_positions())
     indices = indices[np.argsort(data.src_sizes[indices], kind="stable")]
     kept, overlong = data.filter_indices_by_size(indices, limit)
     if len(overlong):
         raise UserError(f"--subset {subset}: sentence {overlong[0]} is longer than the model takes {limit}")
+    longest = max((data.num_tokens(int(i)) for i in kept), default=0)
+    if longest > max_tokens:
+        raise UserError(
+            f"--max-tokens {max_tokens} is less than the longest sentence of --subset {subset} has: give "
+            f"{longest} or more"
+        )
     groups = data.batch_by_size(kept, max_tokens=max_tokens, required_batch_size_multiple=1)
     return [data.collater([data[int(i)] for i in group]) for group in groups]
 
@@ -81,6 +93,11 @@ class Scorer:
             tokens.append(real.sum(1))
         nats, tokens = torch.cat(nats).numpy(), torch.cat(tokens).numpy()
         return Losses(nats[self._order].astype(np.float64), tokens[self._order])
+
+    def token_nats(self, off: Iterable[Head], instead: Mapping[Head, int | None] | None = None) -> np.ndarray:
+        """-log p of every target token of the first batch's first sentence: float64 ``[tokens]``."""
+        nats, real = next(self._token_nats(list(off), instead))
+        return nats[0][real[0]].numpy().astype(np.float64)
 
     @torch.no_grad()
     def _token_nats(self, off: list[Head], instead) -> Iterator[tuple[Tensor, Tensor]]:

@@ -56,8 +56,8 @@ def draw(inputs):
             f"{dump.get('sentences', '?'):,} sentences; {level:g} % bootstrap intervals over sentences. "
             f"n counts {cases}; p is that of the gain by a sign test over sentences, corrected by "
             f"Holm for all {len(table.tests()):,} combinations of head, relation and direction; elsewhere: "
-            "accuracy where the related word is not at the baseline's position. The best of many heads is chosen on "
-            "the same sentences, so its accuracy is a little too high.\n"
+            "accuracy where the related word is not at the baseline's position. The best of many heads is "
+            "chosen on the same sentences, so its accuracy is a little too high.\n"
         )
     return "\n".join(text)
 

@@ -83,8 +83,8 @@ def summary(content, out) -> str:
         level = content["provenance"]["options"]["level"]
         lines.append(
             f"  of {len(tests)} combinations of head, relation and direction, the gain's interval is above "
-            f"0 in {sum(m['gain_low'] > 0 for m in tests)} (by chance some {len(tests) * (1 - level) / 2:.0f}"
-            f"); corrected for their number (Holm), {sum(m['gain_p_holm'] < 0.05 for m in tests)} gains remain"
+            f"0 in {sum(m['gain_low'] > 0 for m in tests)} (by chance {len(tests) * (1 - level) / 2:.0f}); "
+            f"corrected for their number (Holm), {sum(m['gain_p_holm'] < 0.05 for m in tests)} gains remain"
         )
     counts = content["provenance"]["counts"]
     unfit = counts["unaligned_sentences"]

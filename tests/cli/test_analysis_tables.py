@@ -11,6 +11,7 @@ import torch
 from fairseq_headprune.analysis import head_table
 from fairseq_headprune.analysis.ablation import sentence_loss
 from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.analysis.ablation.heads_off import heads_off
 from fairseq_headprune.analysis.ablation.sentence_loss import Scorer
 from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.commands import main
@@ -21,6 +22,7 @@ from tests.helpers.dumps import conllu_text, random_attention, write_dump
 from tests.helpers.heads_json import heads_json, write_heads_json
 from tests.helpers.small_models import batch, dictionary, small_transformer
 from tests.reference.matched_change import matched_change
+from tests.unit.analysis.ablation.test_heads_off import zeroed
 
 
 def run(*arguments):
@@ -247,6 +249,66 @@ def test_sets_of_heads_that_make_no_sense(tiny, roles_of_tiny, tmp_path, capsys)
     ):
         assert words in refused(capsys, *start, *more)
         assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("replace", ["zero", "uniform"])
+def test_ablate_one_sentence(tiny, tmp_path, capsys, replace):
+    run(
+        *("ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "test", "--out", tmp_path / "out"),
+        *("--sentence", 5, "--replace", replace),
+    )
+    data = json.loads((tmp_path / "out" / "sentence-5.json").read_text())
+    source = (tiny.text / "test.src").read_text().splitlines()[5].split()
+    target = (tiny.text / "test.tgt").read_text().splitlines()[5].split()
+    assert data["sentence"]["source"] == [*source, "</s>"] and data["sentence"]["target"] == [*target, "</s>"]
+    model, _, task = load_model(str(tiny.checkpoint), str(tiny.data))
+    ids = [task.source_dictionary.index(word) for word in [*source, "</s>"]]
+    wanted = [task.target_dictionary.index(word) for word in [*target, "</s>"]]
+
+    def log_p(model):
+        prev = torch.tensor([wanted[-1:] + wanted[:-1]])
+        with torch.no_grad():
+            logits = model.eval()(torch.tensor([ids]), torch.tensor([len(ids)]), prev)[0]
+        return [float(torch.log_softmax(logits[0, i], -1)[token]) for i, token in enumerate(wanted)]
+
+    whole = log_p(model)
+    assert data["sentence"]["log_p"] == pytest.approx(whole, abs=1e-5) and len(data["records"]) == 24
+    for record in data["records"]:
+        head = Head(record["type"], record["layer"], record["head"])
+        if replace == "zero":  # for good, by the columns of W_O
+            without = log_p(zeroed(load_model(str(tiny.checkpoint), str(tiny.data))[0], [head]))
+        else:
+            with heads_off(model, [head], {head: None}):
+                without = log_p(model)
+        assert record["changes"] == pytest.approx([a - b for a, b in zip(without, whole)], abs=1e-5)
+        assert record["total"] == pytest.approx(sum(record["changes"]))
+    rows = list(csv.DictReader(open(tmp_path / "out" / "sentence-5.csv")))
+    assert len(rows) == 24 * len(wanted) and rows[1]["token"] == ([*target, "</s>"])[1]
+    said = capsys.readouterr().out
+    assert "This is one input" in said and f"source: {' '.join(source)}" in said
+
+
+def test_ablate_one_sentence_of_some_heads(tiny, tmp_path, capsys):
+    start = ("ablate", tiny.checkpoint, "--data", tiny.data, "--subset", "test", "--out", tmp_path / "out")
+    for more, words in (
+        (["--sentence", 24], "--sentence 24: --subset test has 24 sentences, counted from 0"),
+        (["--sentence", -1], "--sentence must be at least 0"),
+        (["--sentence", 0, "--bleu", "all"], "--bleu is for many sentences"),
+        (["--sentence", 0, "--conllu", "x"], "--conllu is for many sentences"),
+        (["--sentence", 0, "--replace", "offset"], "--replace offset is for --by-function"),
+        (["--sentence", 0, "--heads", "dec-self:0:4"], "--heads names dec-self:0:4"),
+        (["--sentence", 0, "--types", "none"], "--types none leaves no head"),
+        (["--sentence", 0, "--max-tokens", 1], "--max-tokens 1 is less than the longest sentence"),
+        (["--max-tokens", 1], "--max-tokens 1 is less than the longest sentence"),
+    ):
+        assert words in refused(capsys, *start, *more)
+    assert not (tmp_path / "out").exists()
+    run(*start, "--sentence", 0, "--heads", "dec-self:0:1,enc-self:1:2")
+    data = json.loads((tmp_path / "out" / "sentence-0.json").read_text())
+    assert [(r["type"], r["layer"], r["head"]) for r in data["records"]] == [
+        ("enc_self", 1, 2),
+        ("dec_self", 0, 1),
+    ]
 
 
 # -- figures -----------------------------------------------------------------------------
