@@ -24,7 +24,7 @@ from fairseq.logging import metrics
 from fairseq.models.transformer import TransformerDecoderBase, TransformerModelBase
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.models.gated_transformer import GatedTransformerModel, HeadDecoder
+from fairseq_headprune.models.gated_transformer import HeadDecoder
 from fairseq_headprune.nn.fused_cross_entropy import fused_cross_entropy
 from fairseq_headprune.nn.gate_report import all_log_a, count_layers, expected_open, head_gates
 from fairseq_headprune.units import target as head_target
@@ -217,8 +217,7 @@ def can_fuse(model) -> bool:
         return False
     decoder = model.decoder
     output = getattr(decoder, "output_projection", None)
-    # our decoder stores the matrix by columns for generation, and our model leaves <unk> out of searches:
-    # neither is part of the loss
+    # our decoder stores the matrix by columns for generation, which is no part of the loss
     return (
         type(output) is torch.nn.Linear
         and getattr(decoder, "output_weight", None) is None
@@ -227,8 +226,7 @@ def can_fuse(model) -> bool:
         and not output._forward_pre_hooks
         and decoder.adaptive_softmax is None
         and type(decoder).output_layer in (TransformerDecoderBase.output_layer, HeadDecoder.output_layer)
-        and type(model).get_normalized_probs
-        in (TransformerModelBase.get_normalized_probs, GatedTransformerModel.get_normalized_probs)
+        and type(model).get_normalized_probs is TransformerModelBase.get_normalized_probs
     )
 
 

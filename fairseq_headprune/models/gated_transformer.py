@@ -88,6 +88,7 @@ class HeadDecoder(TransformerDecoderBase):
             self.embed_tokens = DecoderEmbedding(self.embed_tokens, dictionary.eos(), instead)
         if cfg.attention_plan.extra["output_bias"]:
             self.output_projection.bias = nn.Parameter(torch.zeros(len(dictionary)))
+        self.never: int = dictionary.unk() if cfg.attention_plan.extra["no_unk"] else -1
         self.register_buffer("output_weight", None, persistent=False)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
@@ -114,8 +115,8 @@ class HeadDecoder(TransformerDecoderBase):
                 search = self._search(incremental_state, encoder_out, prev_output_tokens)
                 if search is not None:
                     x, attention = decoder_step.advance(self, search, prev_output_tokens)
-                    return x, {"attn": [attention], "inner_states": [x]}
-        return self.extract_features_scriptable(
+                    return x, {"attn": [attention], "inner_states": [x], "search": []}
+        x, extra = self.extract_features_scriptable(
             prev_output_tokens,
             encoder_out,
             incremental_state,
@@ -123,6 +124,25 @@ class HeadDecoder(TransformerDecoderBase):
             alignment_layer,
             alignment_heads,
         )
+        if incremental_state is not None:
+            nothing: List[Optional[Tensor]] = []
+            extra["search"] = nothing
+        return x, extra
+
+    def get_normalized_probs(
+        self,
+        net_output: Tuple[Tensor, Optional[Dict[str, List[Optional[Tensor]]]]],
+        log_probs: bool,
+        sample: Optional[Dict[str, Tensor]] = None,
+    ):
+        """As fairseq's. With --no-unk a step of a search gets nothing for <unk>, while references are scored
+        as the model has it."""
+        probs = self.get_normalized_probs_scriptable(net_output, log_probs, sample)
+        extra = net_output[1]
+        if self.never >= 0 and extra is not None and "search" in extra:
+            probs = probs.clone()
+            probs[..., self.never] = float("-inf") if log_probs else 0.0
+        return probs
 
     def output_layer(self, features):
         """Project features to the vocabulary size."""
@@ -188,7 +208,6 @@ class GatedTransformerModel(TransformerModelBase):
         config.attention_plan = plan
         model = super().build_model(config, task)
         model.register_buffer("l0_multiplier", torch.zeros(3))
-        model.never = task.target_dictionary.unk() if cfg.no_unk else -1
         report_freezing(freezing.freeze(model, parts), parts)
         return model
 
@@ -204,21 +223,6 @@ class GatedTransformerModel(TransformerModelBase):
         """Told by fairseq before every update; the criterion's schedules go by it."""
         super().set_num_updates(num_updates)
         self.num_updates = num_updates
-
-    @torch.jit.export
-    def get_normalized_probs(
-        self,
-        net_output: Tuple[Tensor, Optional[Dict[str, List[Optional[Tensor]]]]],
-        log_probs: bool,
-        sample: Optional[Dict[str, Tensor]] = None,
-    ):
-        """As fairseq's. A search asks without a sample; with --no-unk it gets nothing for <unk>, while
-        references are scored as the model has it."""
-        probs = self.get_normalized_probs_scriptable(net_output, log_probs, sample)
-        if self.never >= 0 and sample is None and not self.training:
-            probs = probs.clone()
-            probs[..., self.never] = float("-inf") if log_probs else 0.0
-        return probs
 
     def set_beam_size(self, beam_size: int):
         """Told by the sequence generator; lets beams share the encoder's output."""

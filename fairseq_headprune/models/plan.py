@@ -15,7 +15,7 @@ from fairseq_headprune.units.target import check_target, parse_target
 class AttentionPlan:
     """Builds the attention modules of one model, lowest layer first within each type.
 
-    ``extra``: the options of `CHOICES`, and ``output_bias``.
+    ``extra``: the options of `CHOICES`, ``output_bias`` and ``no_unk``.
     """
 
     layout: HeadLayout
@@ -104,7 +104,7 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
         init=cfg.gate_init,
         lr_scale=cfg.gate_lr_scale,
     )
-    extra = {name: cfg[name] for name in (*CHOICES, "output_bias")}
+    extra = {name: cfg[name] for name in (*CHOICES, "output_bias", "no_unk")}
     return AttentionPlan(layout, types, options, extra)
 
 

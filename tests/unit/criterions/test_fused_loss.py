@@ -62,7 +62,7 @@ MODELS = {
     "stock": stock,
     "gated": gated,
     "removed": lambda: gated(gate_types="none", head_layout=LAYOUT),
-    "output bias": lambda: gated(gate_types="none", output_bias=True),
+    "output bias": lambda: gated(gate_types="none", output_bias=True, no_unk=True),
     "ssru": lambda: gated(gate_types="none", decoder_self="ssru"),
     "tied": lambda: gated(share_all_embeddings=True),
 }
