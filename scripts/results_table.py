@@ -5,7 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import report
+from benchmarks import machines, report
 from fairseq_headprune.base import marked_tables
 from fairseq_headprune.base.errors import command
 from fairseq_headprune.experiments import pages, pareto
@@ -20,7 +20,7 @@ def main(argv=None):
         type=Path,
         default=Path("analysis/results/README.md"),
         help="Markdown file with <!-- table NAME FOLDER --> ... <!-- end -->, or "
-        "<!-- table benchmark FILE --> ... <!-- end --> "
+        "<!-- table benchmark FILE --> ... <!-- end -->, or <!-- table machines FILE --> ... <!-- end --> "
         "(default: analysis/results/README.md)",
     )
     parser.add_argument(
@@ -32,6 +32,8 @@ def main(argv=None):
         place = args.page.parent / source
         if name == "benchmark":
             return report.table(report.read(place), source)
+        if name == "machines":
+            return machines.table(place)
         return pages.make_table(name, pareto.load(place))
 
     marked_tables.update(args.page, table, args.check, "scripts/results_table.py")

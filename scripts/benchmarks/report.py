@@ -109,8 +109,18 @@ def _row(name: str, times: dict[str, dict[str, float]]) -> list[str]:
 TIMES = ["CPU ms", "speed-up", "wall ms", "speed-up"]
 
 
+def same_program(entry, name: str) -> str:
+    """CPU time of our program with all heads over this side's, which is what removal gives; of files
+    without it the quotient of the medians. Nothing for stock fairseq, another program."""
+    if name == "stock":
+        return ""
+    if "same_program" in entry:
+        return with_quartiles(entry["same_program"][name], "{:.2f}")
+    return f"{entry['times']['gated']['cpu']['median'] / entry['times'][name]['cpu']['median']:.2f}"
+
+
 def decoding_table(results) -> str:
-    """Markdown: a line per batch size and side; medians and quartiles."""
+    """Markdown: a line per batch size and side; medians and quartiles. What removal gives comes first."""
     rows = []
     for entry in results:
         for name, times in entry["times"].items():
@@ -118,18 +128,25 @@ def decoding_table(results) -> str:
             encoder = entry.get("encoder_times", {}).get(name)
             same = "" if found is None else f"{found['identical']} of {found['hypotheses']}"
             alone = with_quartiles(encoder["cpu_speedup"], "{:.2f}") if encoder else ""
-            rows.append([str(entry["batch"])] + _row(name, times) + [alone, same])
-    return markdown(["batch", "model"] + TIMES + ["encoder alone", "same hypotheses"], rows)
+            first, *rest = _row(name, times)
+            rows.append([str(entry["batch"]), first, same_program(entry, name), *rest, alone, same])
+    header = ["batch", "model", "same program", *TIMES, "encoder alone", "same hypotheses"]
+    return markdown(header, rows)
 
 
 def training_table(results, reference: str = "stock", first: str = "model") -> str:
-    """Markdown: a line per side, with the ratio of its time to the reference's."""
-    rows = []
+    """Markdown: a line per side, with the ratios of its time (and memory, if measured) to the reference's."""
+    rows, header = [], [first, *TIMES, f"CPU time / {reference}"]
     for entry in results:
+        peaks = entry.get("peak_bytes", {})
         for name, times in entry["times"].items():
-            ratio = 1 / times["cpu_speedup"]["median"]
-            rows.append(_row(name, times) + [f"{ratio:.3f}"])
-    return markdown([first] + TIMES + [f"CPU time / {reference}"], rows)
+            row = _row(name, times) + [f"{1 / times['cpu_speedup']['median']:.3f}"]
+            if peaks:
+                row += [f"{peaks[name] / 1e6:,.0f}", f"{peaks[name] / peaks[reference]:.2f}"]
+            rows.append(row)
+    if any("peak_bytes" in entry for entry in results):
+        header += ["peak MB of an update", f"peak / {reference}"]
+    return markdown(header, rows)
 
 
 def dump_table(results) -> str:

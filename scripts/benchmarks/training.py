@@ -59,6 +59,28 @@ class Trainer:
         return loss.detach()
 
 
+def peak_bytes(trainer: Trainer, device: str = "cpu") -> int:
+    """The most that one update holds beyond what stays between updates (weights, moments of Adam): what
+    tensors take, by the profiler's count of every allocation on a CPU, by the allocator's on a GPU."""
+    trainer.optimizer.zero_grad(set_to_none=True)
+    if device.startswith("cuda"):
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        trainer()
+        torch.cuda.synchronize(device)
+        return torch.cuda.max_memory_allocated(device) - before
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+    ) as profiler:
+        trainer()
+    held = peak = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    return peak
+
+
 def sides(
     size: Size, words: int, sample: dict[str, object], dropout: float, device: str = "cpu"
 ) -> dict[str, Trainer]:
@@ -85,8 +107,10 @@ def run(
     device: str = "cpu",
     progress: Callable[[str], None] = lambda text: None,
 ) -> list[dict[str, object]]:
-    """Spreads of one update of each side."""
+    """Spreads of one update of each side, and the memory that one takes (``peak_bytes``)."""
     trainers = sides(size, words, batch(sentences, length, words), dropout, device)
     wait = torch.cuda.synchronize if device.startswith("cuda") else None
     times = in_turns(trainers, repeats, synchronize=wait, progress=lambda n: progress(f"round {n}"))
-    return [{"sentences": sentences, "length": length, "times": summary(times, "stock")}]
+    peaks = {name: peak_bytes(trainer, device) for name, trainer in trainers.items()}
+    entry = {"sentences": sentences, "length": length, "words": words}
+    return [{**entry, "times": summary(times, "stock"), "peak_bytes": peaks}]

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from benchmarks import decoding, floor, models, profile, report, training
+from benchmarks import decoding, floor, machines, models, profile, report, training
 from benchmarks.models import SIZES, Size
 from fairseq_headprune.base import timing as interleave
 from fairseq_headprune.base.errors import UserError
@@ -131,6 +131,28 @@ def test_all_sides_start_from_the_same_weights_and_learn():
         assert values[-1] < values[0]
 
 
+def test_peak_bytes_counts_what_is_held_at_once():
+    class Update:
+        optimizer = torch.optim.SGD([torch.zeros(1)])
+
+        def __call__(self):
+            for _ in range(3):  # freed before the next: no more than two at once
+                one = torch.ones(250_000)
+                two = one + 1
+                del one, two
+
+    assert training.peak_bytes(Update()) == pytest.approx(2_000_000, rel=0.01)
+
+
+def test_our_loss_never_holds_all_logits():
+    """With logits by far the largest tensors, the fused update holds a fraction of stock's."""
+    sample = training.batch(40, 25, 4000)
+    trainers = training.sides(TOY, 4000, sample, dropout=0.0)
+    peaks = {name: training.peak_bytes(trainer) for name, trainer in trainers.items()}
+    logits = 4 * 1000 * 4000
+    assert peaks["stock"] > 3 * logits and peaks["gated"] < peaks["stock"] - logits
+
+
 def test_profile_shares():
     times = [("aten::addmm", 3.0), ("aten::bmm", 2.0), ("aten::mm", 3.0), ("aten::view", 2.0)]
     found = profile.shares(times)
@@ -148,7 +170,45 @@ def test_tables_and_files(tmp_path):
         {"stock": interleave.Times([2.0], [2.0]), "gated": interleave.Times([1.0], [1.0])}, "stock"
     )
     text = report.training_table([{"times": times}])
-    assert "| gated" in text and "0.500" in text
+    assert "| gated" in text and "0.500" in text and "peak" not in text
+    peaks = {"stock": 4_000_000, "gated": 1_000_000}
+    text = report.training_table([{"times": times, "peak_bytes": peaks}])
+    assert text.splitlines()[-1].split("|")[-3:-1] == [" 1                    ", " 0.25         "]
     report.write_json(tmp_path / "x.json", {"a": 1})
     assert json.loads((tmp_path / "x.json").read_text()) == {"a": 1}
     assert [p.name for p in tmp_path.iterdir()] == ["x.json"]
+
+
+def decoded(gated=1.0, pruned=0.5, **more):
+    """A file of bench_decoding.py, seconds of one round."""
+    seconds = {"stock": [2.0], "gated": [gated], "pruned 14/31/30": [pruned]}
+    times = {name: interleave.Times(s, s) for name, s in seconds.items()}
+    entry = {"batch": 16, "agreement": {}, "times": interleave.summary(times, "stock"), **more}
+    return {"program": "decoding", "conditions": {"processor": "One"}, "results": [entry]}
+
+
+def test_speed_of_removal_is_told_from_that_of_the_program():
+    lines = report.decoding_table(decoded()["results"]).splitlines()
+    assert [c.strip() for c in lines[2].split("|")[1:4]] == ["16", "stock", ""]
+    assert [c.strip() for c in lines[4].split("|")[1:4]] == ["16", "pruned 14/31/30", "2.00"]
+    taken = {
+        "pruned 14/31/30": {"median": 1.9, "q1": 1.8, "q3": 2.1},
+        "gated": {"median": 1, "q1": 1, "q3": 1},
+    }
+    lines = report.decoding_table(decoded(same_program=taken)["results"]).splitlines()
+    assert "1.90 [1.80, 2.10]" in lines[4]
+
+
+def test_a_table_of_several_machines(tmp_path):
+    (tmp_path / "two").mkdir()
+    other = decoded(gated=1.6, pruned=0.8)
+    other["conditions"]["processor"] = "Two"
+    report.write_json(tmp_path / "d.json", decoded())
+    report.write_json(tmp_path / "two" / "d.json", other)
+    header, _, gated, pruned = (
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in machines.table(tmp_path / "d.json").splitlines()
+    )
+    assert header[2:] == ["same program, One", "same program, Two", "over stock, One", "over stock, Two"]
+    assert gated[2:4] == ["1.00", "1.00"]
+    assert pruned[2:] == ["2.00", "2.00", "4.00 [4.00, 4.00]", "2.50 [2.50, 2.50]"]
