@@ -2,7 +2,7 @@
 
 fairseq-generate and fairseq-interactive print results themselves and tell a task little. What is
 needed from them is taken at the places they call: ``prepare_for_inference_`` of the model has the
-whole configuration, ``filter_indices_by_size`` the data set before it is batched, ``build_generator``
+whole configuration, ``get_batch_iterator`` and ``filter_indices_by_size`` the data set, ``build_generator``
 and ``inference_step`` the rest; and the run is over when they let go of the generator.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional
 
 import numpy as np
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -149,29 +150,43 @@ class TranslationHeadpruneTask(TranslationTask):
         model.prepare_for_inference_ = prepare_for_inference_
 
     def filter_indices_by_size(self, indices, dataset, max_positions=None, ignore_invalid_inputs=False):
-        """As fairseq; sentences that the dump has are left out, and overlong lines of
-        fairseq-interactive are skipped and counted instead of ending the program."""
-        interactive = isinstance(dataset, NumberedLines)
-        first = dataset.first if interactive else 0
-        kept = super().filter_indices_by_size(
-            indices, dataset, max_positions, ignore_invalid_inputs or interactive
-        )
-        if interactive and len(kept) < len(indices):
-            lost = sorted(first + int(i) for i in set(np.asarray(indices)) - set(np.asarray(kept)))
+        """As fairseq; of fairseq-interactive's lines those that the dump has are left out, and overlong ones
+        are skipped and counted instead of ending the program."""
+        if not isinstance(dataset, NumberedLines):
+            return super().filter_indices_by_size(indices, dataset, max_positions, ignore_invalid_inputs)
+        kept = super().filter_indices_by_size(indices, dataset, max_positions, True)
+        if len(kept) < len(indices):
+            lost = sorted(dataset.first + int(i) for i in set(np.asarray(indices)) - set(np.asarray(kept)))
             say(f"skipped, longer than the model takes: lines {', '.join(map(str, lost))}")
             if self.record:
                 self.record.overlong += lost
         if self._run is None:
             return kept
         record = self._open_record()
-        if not interactive:
-            record.expect(*_lengths(dataset, kept))
-        missing = [i for i in kept if not record.done(first + int(i), dataset.src[i])]
-        if not interactive and not missing:
+        missing = [i for i in kept if not record.done(dataset.first + int(i), dataset.src[i])]
+        return np.array(missing, dtype=np.int64)
+
+    def get_batch_iterator(self, dataset, *args, **more):
+        """As fairseq; sentences that the dump has are left out of this shard's batches. (Left out before the
+        batches are dealt to the shards, they would bring this one other shards' sentences.)"""
+        whole = super().get_batch_iterator(dataset, *args, **more)
+        if self._run is None or isinstance(dataset, NumberedLines):
+            return whole
+        record = self._open_record()
+        batches = whole.frozen_batches[whole.shard_id :: whole.num_shards]
+        record.expect(*_lengths(dataset, [i for batch in batches for i in batch]))
+        batches = [[i for i in batch if not record.done(int(i), dataset.src[i])] for batch in batches]
+        if not any(batches):
             record.close(show_table=True)
             say(f"{self.record_options.dump} is complete: nothing is left to do")
             raise SystemExit(0)
-        return np.array(missing, dtype=np.int64)
+        return EpochBatchIterator(
+            dataset,
+            dataset.collater,
+            [batch for batch in batches if batch],
+            num_workers=more.get("num_workers", 0),
+            buffer_size=more.get("data_buffer_size", 0),
+        )
 
     def build_dataset_for_inference(self, src_tokens, src_lengths, constraints=None):
         first, self._lines = self._lines, self._lines + len(src_lengths)
@@ -246,6 +261,9 @@ class TranslationHeadpruneTask(TranslationTask):
         if self._interactive:
             return {**data, "input": self._run.interactive.input}
         sizes = np.ascontiguousarray(dataset.sizes, dtype=np.int64)
+        shards = self._run.distributed_training
+        if shards.distributed_world_size > 1:
+            data["shard"] = f"{shards.distributed_rank} of {shards.distributed_world_size}"
         return {
             **data,
             "path": self.cfg.data,

@@ -15,6 +15,7 @@ import torch
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.dump import open_dump
+from fairseq_headprune.recording.run import RunRecord
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 from tests.helpers.command_lines import USER_DIR, generate, interactive, tiny_model
 
@@ -283,30 +284,34 @@ def test_removed_heads(tiny, tmp_path):
 # -- interruption and refusals -----------------------------------------------------------------
 
 
-def test_an_interrupted_run_goes_on(tiny, tmp_path, monkeypatch, capsys):
-    from fairseq_headprune.recording import run as run_record
-
-    args = [*arguments(tiny), *OURS, "--head-relevance", "z-plus"]
-    whole = ["--dump-attention", tmp_path / "whole", "--relevance-table", tmp_path / "whole.json"]
-    generate(*args, *whole)
-
-    parts = ["--dump-attention", tmp_path / "d", "--relevance-table", tmp_path / "d.json"]
-    add, seen = run_record.RunRecord.add, []
+def interrupted(monkeypatch, count, args):
+    """fairseq-generate, stopped after recording so many sentences; the numbers of all that it came to."""
+    add, seen = RunRecord.add, []
 
     def add_until_the_user_is_tired(self, *sentence):
         seen.append(sentence[0])
-        if len(seen) == 13:
+        if len(seen) > count:
             raise KeyboardInterrupt
         add(self, *sentence)
 
-    monkeypatch.setattr(run_record.RunRecord, "add", add_until_the_user_is_tired)
+    monkeypatch.setattr(RunRecord, "add", add_until_the_user_is_tired)
     try:
-        generate(*args, *parts)
+        generate(*args)
         raise AssertionError("not interrupted")
     except KeyboardInterrupt:
         pass
     gc.collect()
     monkeypatch.undo()
+    return seen
+
+
+def test_an_interrupted_run_goes_on(tiny, tmp_path, monkeypatch, capsys):
+    args = [*arguments(tiny), *OURS, "--head-relevance", "z-plus"]
+    whole = ["--dump-attention", tmp_path / "whole", "--relevance-table", tmp_path / "whole.json"]
+    generate(*args, *whole)
+
+    parts = ["--dump-attention", tmp_path / "d", "--relevance-table", tmp_path / "d.json"]
+    seen = interrupted(monkeypatch, 12, args + parts)
     half = open_dump(tmp_path / "d")
     assert sorted(half.ids) == sorted(seen[:12]) and not half.manifest["complete"]
     assert not (tmp_path / "d.json").exists()
@@ -330,6 +335,32 @@ def test_an_interrupted_run_goes_on(tiny, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:  # and a third time there is nothing to do
         generate(*args, *parts)
     assert stop.value.code == 0 and "nothing is left to do" in capsys.readouterr().err
+
+
+def test_a_shard_is_complete_by_itself_and_goes_on_with_its_own(tiny, tmp_path, monkeypatch, capsys):
+    """Two ranks without spawning, the first interrupted after one sentence of its first batch."""
+    every = {}
+    for rank in (0, 1):
+        dump = tmp_path / f"rank{rank}"
+        shard = ["--distributed-world-size", 2, "--distributed-rank", rank, "--dump-attention", dump]
+        args = arguments(tiny, *OURS, *shard, batch=5)
+        stock = hypotheses(generate(*arguments(tiny, *STOCK, *shard[:4], batch=5)))
+        if rank == 0:
+            interrupted(monkeypatch, 1, args)
+            assert len(open_dump(dump).ids) == 1 and not open_dump(dump).manifest["complete"]
+        capsys.readouterr()
+        generate(*args)
+        assert "interrupted" not in capsys.readouterr().err
+        found = open_dump(dump)
+        assert found.manifest["complete"] and found.manifest["data"]["shard"] == f"{rank} of 2"
+        assert set(found.ids) == set(stock) and {r.id: r.target for r in found} == stock
+        with pytest.raises(SystemExit) as ended:
+            generate(*args)
+        assert ended.value.code == 0 and "nothing is left to do" in capsys.readouterr().err
+        every[rank] = set(found.ids)
+    assert every[0] | every[1] == set(range(24)) and not every[0] & every[1]
+    with pytest.raises(UserError, match="data.shard"):
+        generate(*arguments(tiny, *OURS, *shard[:5], tmp_path / "rank0", batch=5))
 
 
 def test_interactive_goes_on_only_with_the_same_input(tiny, tmp_path):
