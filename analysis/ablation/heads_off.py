@@ -4,7 +4,6 @@ A head that is off adds nothing to the sum that W_O makes of the heads, which is
 its output to zero; the bias of W_O stays and the other heads are not rescaled.
 """
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -16,14 +15,8 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.projections import attention_modules, open_layout
 from fairseq_headprune.recording.maps import like_stock
+from fairseq_headprune.units.anatomy import PLACES
 from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
-
-PLACES = {
-    "enc_self": ("encoder", "self_attn"),
-    "dec_self": ("decoder", "self_attn"),
-    "dec_enc": ("decoder", "encoder_attn"),
-}
-"""Type -> side of the model and name of the attention in its layers."""
 
 
 class Intervention(NamedTuple):
@@ -61,10 +54,8 @@ def interventions(layout: HeadLayout, types: Sequence[str] = ATTENTION_TYPES) ->
 
 def with_heads(module: nn.Module, heads: Sequence[int]) -> HeadAttention:
     """A copy of an attention module, stock or ours, that has only the heads with these numbers."""
-    twin = copy.deepcopy(module) if isinstance(module, HeadAttention) else like_stock(module)
-    twin.packed_weight = twin.packed_bias = None
-    twin.gates = None
-    twin._keep(tuple(heads))
+    twin = module.without_gates() if isinstance(module, HeadAttention) else like_stock(module)
+    twin.keep_heads(heads)
     return twin
 
 
@@ -86,9 +77,9 @@ def heads_off(
     replaced = []
     try:
         for type, layer in sorted({(head.type, head.layer) for head in off}):
-            side, name = PLACES[type]
             kept = [h for h in layout[type][layer] if Head(type, layer, h) not in off]
-            owner = getattr(model, side).layers[layer]
+            place = PLACES[type]
+            owner, name = place.layers(model)[layer], place.attribute
             replaced.append((owner, name, modules[type][layer]))
             module = modules[type][layer]
             twin: nn.Module = with_heads(module, kept)

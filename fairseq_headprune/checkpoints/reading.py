@@ -18,14 +18,8 @@ from torch import Tensor
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.guard import check_configuration
 from fairseq_headprune.units import gates
+from fairseq_headprune.units.anatomy import PLACES
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
-
-MODULES = {
-    "enc_self": "encoder.layers.{}.self_attn",
-    "dec_self": "decoder.layers.{}.self_attn",
-    "dec_enc": "decoder.layers.{}.encoder_attn",
-}
-"""Name of the attention module of each type in a state dict, by layer."""
 
 
 def read_file(path) -> dict[str, Any]:
@@ -62,12 +56,12 @@ def load_checkpoint(path) -> dict[str, Any]:
     check_configuration(state, path)
     _split_old_projections(state["model"])
     missing = [
-        name
-        for name in MODULES.values()
-        if not any(key.startswith(name.format(0) + ".") for key in state["model"])
+        place.prefix(0)
+        for place in PLACES.values()
+        if not any(key.startswith(place.prefix(0) + ".") for key in state["model"])
     ]
     if missing:
-        raise UserError(f"{path} is not an encoder-decoder Transformer: it has no {missing[0].format(0)}")
+        raise UserError(f"{path} is not an encoder-decoder Transformer: it has no {missing[0]}")
     _check_heads(state, path)
     return state
 
@@ -82,7 +76,7 @@ def _check_heads(state: dict[str, Any], path: str) -> None:
     heads = num_heads(state)
     for key in ATTENTION_TYPES:
         for layer, existing in enumerate(stored[key]):
-            name = MODULES[key].format(layer)
+            name = PLACES[key].prefix(layer)
             weight = state["model"].get(f"{name}.out_proj.weight")
             whole = tuple(getattr(weight, "shape", ()))
             log_a = state["model"].get(f"{name}.gates.scaled_log_a")
@@ -153,15 +147,15 @@ def model_options(state: dict[str, Any]) -> dict[str, Any]:
 def num_layers(state: dict[str, Any]) -> dict[str, int]:
     """Layers per attention type."""
     counts = {}
-    for key, name in MODULES.items():
-        before, after = name.split("{}")
+    for key, place in PLACES.items():
+        before = f"{place.stack}.layers."
         found = {k[len(before) :].split(".")[0] for k in state["model"] if k.startswith(before)}
         counts[key] = len({n for n in found if any(_attention_keys(state, key, int(n)))})
     return counts
 
 
 def _attention_keys(state, key: str, layer: int):
-    prefix = MODULES[key].format(layer) + "."
+    prefix = PLACES[key].prefix(layer) + "."
     return [k for k in state["model"] if k.startswith(prefix) and "_proj." in k]
 
 
@@ -169,15 +163,14 @@ def num_heads(state: dict[str, Any]) -> dict[str, int]:
     """Heads per layer of the model before any was removed, per attention type."""
     options = model_options(state)
     try:
-        encoder = int(options["encoder_attention_heads"])
-        decoder = int(options["decoder_attention_heads"])
+        heads = {key: int(options[place.heads_option]) for key, place in PLACES.items()}
     except (KeyError, TypeError, ValueError):
-        encoder = decoder = 0
-    if min(encoder, decoder) < 1:
+        heads = {}
+    if min(heads.values(), default=0) < 1:
         raise UserError(
             "the checkpoint's configuration does not say how many attention heads its layers have"
         )
-    return {"enc_self": encoder, "dec_self": decoder, "dec_enc": decoder}
+    return heads
 
 
 def whole_layout(state: dict[str, Any]) -> HeadLayout:
@@ -215,7 +208,7 @@ def _gates(state: dict[str, Any]) -> dict[tuple[str, int], tuple[Tensor, float]]
     found = {}
     for key, layers in num_layers(state).items():
         for layer in range(layers):
-            prefix = MODULES[key].format(layer) + ".gates."
+            prefix = PLACES[key].prefix(layer) + ".gates."
             if prefix + "scaled_log_a" in state["model"]:
                 scaled = state["model"][prefix + "scaled_log_a"].float()
                 log_a = scaled * state["model"][prefix + "lr_scale"].float()

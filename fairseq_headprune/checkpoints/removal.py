@@ -20,6 +20,7 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.models.config import GatedTransformerConfig, StockTransformerOptions
 from fairseq_headprune.nn.activations import MORE
+from fairseq_headprune.units.anatomy import PLACES, belongs_to_gates, head_parameters, head_rows
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 OUR_OPTIONS = sorted(
@@ -29,25 +30,20 @@ STOCK_CRITERION = "label_smoothed_cross_entropy"
 HINT = "pass --user-dir fairseq_headprune to load this checkpoint"
 
 
-def head_rows(stored: Sequence[int], wanted: Sequence[int], head_dim: int) -> Tensor:
-    """Row numbers, in a projection that stores heads ``stored``, of the heads ``wanted``."""
-    blocks = [list(stored).index(h) for h in wanted]
-    return torch.tensor([b * head_dim + i for b in blocks for i in range(head_dim)]).long()
+def _rows(stored: Sequence[int], wanted: Sequence[int], head_dim: int) -> Tensor:
+    return torch.tensor(head_rows(stored, wanted, head_dim), dtype=torch.long)
 
 
 def _attention_tensors(state: dict[str, Any], key: str, layer: int):
     """(name, tensor, dimension that heads lie along) of one attention module."""
-    prefix = checkpoints.MODULES[key].format(layer) + "."
-    for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
-        for kind in ("weight", "bias"):
-            name = f"{prefix}{part}.{kind}"
-            if name in state["model"] and (part, kind) != ("out_proj", "bias"):
-                yield name, state["model"][name], int(part == "out_proj")
+    for name, dim in head_parameters(key, layer):
+        if name in state["model"]:
+            yield name, state["model"][name], dim
 
 
 def head_dim(state: dict[str, Any], key: str) -> int:
     """Width of one head: the model's width over the number of heads before any was removed."""
-    name = checkpoints.MODULES[key].format(0) + ".out_proj.weight"
+    name = PLACES[key].prefix(0) + ".out_proj.weight"
     width = state["model"][name].size(0)
     return width // checkpoints.num_heads(state)[key]
 
@@ -68,7 +64,7 @@ def removed_weights(state: dict[str, Any], layout: HeadLayout) -> dict[str, Tens
     """The model's tensors with rows and columns only for the heads of ``layout``; no gates."""
     model = without_gates(state["model"])
     for key, layer, d, stored, heads in _places(state, layout):
-        rows = head_rows(stored, heads, d)
+        rows = _rows(stored, heads, d)
         for name, tensor, dim in _attention_tensors(state, key, layer):
             model[name] = tensor.index_select(dim, rows)
     return model
@@ -79,8 +75,8 @@ def dense_weights(state: dict[str, Any], layout: HeadLayout) -> dict[str, Tensor
     total = checkpoints.num_heads(state)
     model = without_gates(state["model"])
     for key, layer, d, stored, heads in _places(state, layout):
-        source = head_rows(stored, heads, d)
-        place = head_rows(range(total[key]), heads, d)
+        source = _rows(stored, heads, d)
+        place = _rows(range(total[key]), heads, d)
         for name, tensor, dim in _attention_tensors(state, key, layer):
             shape = list(tensor.shape)
             shape[dim] = total[key] * d
@@ -91,7 +87,7 @@ def dense_weights(state: dict[str, Any], layout: HeadLayout) -> dict[str, Tensor
 
 def without_gates(model: dict[str, Tensor]) -> dict[str, Tensor]:
     """The tensors that a model without gates has."""
-    return {k: v for k, v in model.items() if ".gates." not in k and k != "l0_multiplier"}
+    return {k: v for k, v in model.items() if not belongs_to_gates(k)}
 
 
 def remove_heads(

@@ -12,7 +12,6 @@ layers, and losses per token (reduce=False).
 
 import logging
 from dataclasses import dataclass, field
-from typing import Dict
 
 import torch
 from fairseq.criterions import register_criterion
@@ -86,7 +85,6 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
         if l0_target_heads:
             self.target = head_target.parse_target(l0_target_heads, "--l0-target-heads")
         self.checked = False
-        self.last_update = None
 
     def forward(self, model, sample, reduce=True):
         if reduce and can_fuse(model):
@@ -103,7 +101,8 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
         log_a = {t: all_log_a(layers) for t, layers in gates.items()}
         expected = {t: expected_open(layers, log_a[t]) for t, layers in gates.items()}
         if self.target:
-            penalty = self.target_penalty(model, gates, log_a)
+            update = getattr(model, "num_updates", 0)
+            penalty = model.learned_target.penalty(self.target, gates, log_a, update, self.ramp(model))
         else:
             penalty = self.ramp(model) * self.l0_lambda * sum(expected.values())
         counts = {t: count_layers(layers, log_a[t]) for t, layers in gates.items()}
@@ -161,33 +160,6 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
         if self.warmup == 0:
             return 1.0
         return min(1.0, getattr(model, "num_updates", 0) / self.warmup)
-
-    def target_penalty(self, model, gates: Dict, log_a_of: Dict):
-        """Penalty under the learned multipliers, which move once an update while training."""
-        update = getattr(model, "num_updates", 0)
-        moving = model.training and update != self.last_update
-        penalty = 0.0
-        for name, types in head_target.groups(self.target).items():
-            layers = [gate for t in types for gate in gates.get(t, [])]
-            log_a = torch.cat([log_a_of[t] for t in types if t in gates])
-            options = (layers[0].temperature, layers[0].stretch)
-            excess = head_target.expected_heads(log_a, *options) - self.target[name]
-            # a group's multiplier is kept in the model, and so in checkpoints, with its first type
-            slot = ATTENTION_TYPES.index(next(t for t in types if t in gates))
-            if moving:
-                old = float(model.l0_multiplier[slot])
-                new = head_target.step(old, float(excess.detach()), log_a.numel())
-                model.l0_multiplier[slot] = new
-            # in validation too: it comes after the last update and before a checkpoint is written
-            if self.ramp(model) >= 1.0 and (moving or not model.training):
-                level = head_target.threshold(log_a, self.target[name])
-                for gate in layers:
-                    gate.threshold.fill_(level)
-            multiplier = float(model.l0_multiplier[slot])
-            penalty = penalty + multiplier * excess + 0.5 * head_target.RHO * excess * excess
-        if moving:
-            self.last_update = update
-        return self.ramp(model) * penalty
 
     @classmethod
     def reduce_metrics(cls, logging_outputs) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_headprune.nn.projections import projections
 from fairseq_headprune.nn.ssru import SSRU
+from fairseq_headprune.units.anatomy import PLACES
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 
 
@@ -77,8 +78,8 @@ class HeadsPart:
     out: Linear  # [C, K*d]
 
     @classmethod
-    def of(cls, module: nn.Module, key: str, layer: int, dtype: torch.dtype) -> "HeadsPart":
-        p = projections(module)
+    def of(cls, owner: nn.Module, key: str, layer: int, dtype: torch.dtype) -> "HeadsPart":
+        p = projections(PLACES[key].of(owner))
         query = (p.query_weight, p.query_bias)
         memory = [(p.key_weight, p.key_bias), (p.value_weight, p.value_bias)]
         inner = len(p.heads) * p.head_dim
@@ -206,7 +207,7 @@ def _encoder_blocks(layer, number: int, dtype) -> tuple[BlockPart, ...]:
         return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
 
     return (
-        block(HeadsPart.of(layer.self_attn, "enc_self", number, dtype), layer.self_attn_layer_norm),
+        block(HeadsPart.of(layer, "enc_self", number, dtype), layer.self_attn_layer_norm),
         block(_feed_forward(layer, dtype), layer.final_layer_norm),
     )
 
@@ -215,15 +216,15 @@ def _decoder_blocks(layer, number: int, dtype) -> tuple[BlockPart, ...]:
     def block(part, norm):
         return BlockPart(part, Norm.of(norm, dtype), layer.normalize_before)
 
-    own = layer.self_attn
+    own = PLACES["dec_self"].of(layer)
     if isinstance(own, SSRU):
         part = RecurrentPart(Linear.of(own.forget, dtype), Linear.of(own.value, dtype))
     else:
-        part = HeadsPart.of(own, "dec_self", number, dtype)
+        part = HeadsPart.of(layer, "dec_self", number, dtype)
     return (
         block(part, layer.self_attn_layer_norm),
         block(
-            HeadsPart.of(layer.encoder_attn, "dec_enc", number, dtype),
+            HeadsPart.of(layer, "dec_enc", number, dtype),
             layer.encoder_attn_layer_norm,
         ),
         block(_feed_forward(layer, dtype), layer.final_layer_norm),

@@ -88,7 +88,8 @@ def head_relevance(
         src_tokens: LongTensor [sentences, source tokens], padded on either side.
         src_lengths: as fairseq passes it; lengths are read from the padding.
         prev_output_tokens: LongTensor [sentences, steps], the decoder's input (teacher forcing).
-        rule: "alpha-beta", "z-plus", "epsilon" or "appendix-a2"; README.md beside this file has their equations.
+        rule: "alpha-beta", "z-plus", "epsilon" or "appendix-a2"; their equations are
+            in README.md beside this file.
         start: "top1", the model's best token at each step, as in the paper; or a LongTensor
             [sentences, steps] of the tokens to explain.
         attention: "full" (through queries, keys and values; the default) or "values" (attention weights

@@ -4,7 +4,8 @@ Relevance R has shape ``[sentences, tokens, starts, neurons]``: one start of the
 generation step, all carried at once. The activations of a layer, ``[sentences, tokens, neurons]``,
 do not depend on the start, so everything computed from them alone is computed once.
 
-``alpha_beta``, ``z_plus``, ``epsilon`` and ``appendix_a2`` each hold one rule; README.md beside this file compares them.
+``alpha_beta``, ``z_plus``, ``epsilon`` and ``appendix_a2`` each hold one rule; README.md beside this
+file compares them.
 """
 
 from abc import ABC, abstractmethod

@@ -1,28 +1,41 @@
 """Which models relevance can be computed for; everything else is refused by name."""
 
 import torch
-from fairseq.models.transformer import TransformerDecoderBase, TransformerEncoderBase
-from fairseq.modules.transformer_layer import (
-    TransformerDecoderLayerBase,
-    TransformerEncoderLayerBase,
-)
 from torch import nn
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.ssru import SSRU
+from fairseq_headprune.units.anatomy import PLACES, PROJECTIONS
 
-_FORWARD = {
-    TransformerEncoderBase: ("forward", "forward_scriptable", "forward_embedding"),
-    TransformerDecoderBase: (
-        "forward",
-        "extract_features",
-        "extract_features_scriptable",
-        "output_layer",
+PROVEN = {
+    "encoder": (
+        "fairseq.models.transformer.transformer_encoder.TransformerEncoderBase",
+        "fairseq.models.transformer.transformer_encoder.TransformerEncoder",
+        "fairseq_headprune.models.gated_transformer.HeadEncoder",
     ),
-    TransformerEncoderLayerBase: ("forward", "residual_connection"),
-    TransformerDecoderLayerBase: ("forward", "residual_connection"),
+    "decoder": (
+        "fairseq.models.transformer.transformer_decoder.TransformerDecoderBase",
+        "fairseq.models.transformer.transformer_decoder.TransformerDecoder",
+        "fairseq_headprune.models.gated_transformer.HeadDecoder",
+    ),
+    "encoder layer": (
+        "fairseq.modules.transformer_layer.TransformerEncoderLayerBase",
+        "fairseq.modules.transformer_layer.TransformerEncoderLayer",
+        "fairseq_headprune.models.layers.HeadEncoderLayer",
+    ),
+    "decoder layer": (
+        "fairseq.modules.transformer_layer.TransformerDecoderLayerBase",
+        "fairseq.modules.transformer_layer.TransformerDecoderLayer",
+        "fairseq_headprune.models.layers.HeadDecoderLayer",
+    ),
+    "attention": (
+        "fairseq.modules.multihead_attention.MultiheadAttention",
+        "fairseq_headprune.nn.attention.HeadAttention",
+        "fairseq_headprune.nn.ssru.SSRU",
+    ),
 }
-"""Methods that our own forward pass repeats: a subclass that changes one computes something else."""
+"""Classes whose relevance is tested against a slow definition, by part of a model. A subclass may compute
+something else, so it is refused until it is listed here, ours included."""
 
 
 def check_model(model: nn.Module) -> None:
@@ -35,17 +48,13 @@ def check_model(model: nn.Module) -> None:
         )
     for option, present in _stack_options(encoder, decoder):
         _refuse(option, present)
-    _check_class(encoder, TransformerEncoderBase)
-    _check_class(decoder, TransformerDecoderBase)
-    for stack, base in (
-        (encoder, TransformerEncoderLayerBase),
-        (decoder, TransformerDecoderLayerBase),
-    ):
-        for i in range(len(stack.layers)):
-            _check_class(stack.layers[i], base)
-            _check_layer(stack.layers[i])
+    for part, stack in (("encoder", encoder), ("decoder", decoder)):
+        _check_class(stack, part)
         if not len(stack.layers):
             raise UserError("relevance needs at least one layer in the encoder and in the decoder")
+        for i in range(len(stack.layers)):  # going through them would drop some, with --encoder-layerdrop
+            _check_class(stack.layers[i], f"{part} layer")
+            _check_layer(stack.layers[i])
     _check_linear(decoder.output_projection, "the output projection")
 
 
@@ -59,22 +68,13 @@ def _stack_options(encoder, decoder):
         yield "--quant-noise-pq", getattr(stack, "quant_noise", None) is not None
 
 
-def _check_class(module: nn.Module, base: type) -> None:
-    # subclasses for the old argparse form only repeat the constructor, so methods are compared
-    same = isinstance(module, base) and all(
-        getattr(type(module), name) is getattr(base, name) or _is_ours(getattr(type(module), name))
-        for name in _FORWARD[base]
-    )
-    if not same:
+def _check_class(module: nn.Module, part: str) -> None:
+    kind = type(module)
+    if f"{kind.__module__}.{kind.__qualname__}" not in PROVEN[part]:
         raise UserError(
-            f"relevance is not defined for {type(module).__name__}: it computes something else than "
-            f"fairseq's {base.__name__}"
+            f"relevance is not defined for {kind.__name__}: it is proven for "
+            + ", ".join(name.rpartition(".")[2] for name in PROVEN[part])
         )
-
-
-def _is_ours(method) -> bool:
-    # our models take shorter ways to the same result
-    return method.__module__.split(".")[0] == __name__.split(".")[0]
 
 
 def _check_layer(layer: nn.Module) -> None:
@@ -87,17 +87,18 @@ def _check_layer(layer: nn.Module) -> None:
         _refuse(option, getattr(layer, name, None) is not None)
     for name in ("fc1", "fc2"):
         _check_linear(getattr(layer, name), name)
-    for name in ("self_attn", "encoder_attn"):
+    for name in sorted({place.attribute for place in PLACES.values()}):
         attention = getattr(layer, name, None)
         if attention is None:
             continue
+        _check_class(attention, "attention")
         if isinstance(attention, SSRU):
             _check_linear(attention.value, "the SSRU's value")
             continue
         _refuse("add_bias_kv", getattr(attention, "bias_k", None) is not None)
         _refuse("add_zero_attn", getattr(attention, "add_zero_attn", False))
         _refuse("xformers attention", getattr(attention, "use_xformers", False))
-        for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        for part in PROJECTIONS:
             _check_linear(getattr(attention, part), f"{name}.{part}")
 
 

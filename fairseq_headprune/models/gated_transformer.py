@@ -23,6 +23,8 @@ from fairseq_headprune.models.plan import make_plan
 from fairseq_headprune.nn import decoder_step
 from fairseq_headprune.nn.positions import DecoderEmbedding, Positions
 from fairseq_headprune.nn.weight_storage import by_columns
+from fairseq_headprune.units.anatomy import belongs_to_gates
+from fairseq_headprune.units.target import LearnedTarget
 
 logger = logging.getLogger(__name__)
 
@@ -207,7 +209,7 @@ class GatedTransformerModel(TransformerModelBase):
         config = transformer_config(cfg)
         config.attention_plan = plan
         model = super().build_model(config, task)
-        model.register_buffer("l0_multiplier", torch.zeros(3))
+        model.learned_target = LearnedTarget()
         report_freezing(freezing.freeze(model, parts), parts)
         return model
 
@@ -235,8 +237,10 @@ class GatedTransformerModel(TransformerModelBase):
     def upgrade_state_dict_named(self, state_dict, name):
         """A checkpoint without gates gets them at their initial, open state."""
         super().upgrade_state_dict_named(state_dict, name)
+        if "l0_multiplier" in state_dict:  # its name until version 0.1
+            state_dict["learned_target.multiplier"] = state_dict.pop("l0_multiplier")
         for key, value in self.state_dict().items():
-            if key not in state_dict and (".gates." in key or key == "l0_multiplier"):
+            if key not in state_dict and belongs_to_gates(key):
                 state_dict[key] = value.detach().clone()
 
 

@@ -6,6 +6,7 @@ Gate g_k scales the columns of W_O that read head k, which is the same as scalin
 (section 6.1) and costs C^2 instead of T*B*C operations.
 """
 
+import copy
 from collections.abc import Sequence
 
 import torch
@@ -14,6 +15,7 @@ from fairseq.modules import MultiheadAttention
 from torch import Tensor, nn
 
 from fairseq_headprune.nn.weight_storage import stack_biases, stack_weights, store_by_columns
+from fairseq_headprune.units.anatomy import PROJECTIONS, head_rows
 from fairseq_headprune.units.gates import HeadGates
 
 
@@ -40,7 +42,7 @@ class HeadAttention(MultiheadAttention):
         super().__init__(embed_dim, total_heads, **kwargs)
         self.total_heads = total_heads
         self.heads = tuple(range(total_heads))
-        self._keep(tuple(heads))
+        self.keep_heads(heads)
         self.gates = gates
         self.register_buffer("packed_weight", None, persistent=False)
         self.register_buffer("packed_bias", None, persistent=False)
@@ -49,19 +51,19 @@ class HeadAttention(MultiheadAttention):
 
     # -- which heads ----------------------------------------------------------------
 
-    def _keep(self, heads: tuple[int, ...]) -> None:
-        """Drop the parameters of every head that is not among ``heads`` (original numbers).
+    def keep_heads(self, heads: Sequence[int]) -> None:
+        """Drop the parameters of every head that is not among ``heads`` (original numbers, sorted).
 
-        The only place that changes sizes; everything that depends on them is set here.
+        The only place that changes sizes; everything that depends on them is set here. Of a module
+        with gates or merged projections make a copy by `without_gates` first. ValueError for a head
+        that is not there.
         """
+        heads = tuple(heads)
         if heads == self.heads:
             return
-        blocks = [self.heads.index(h) for h in heads]
-        d = self.head_dim
-        rows = torch.tensor([b * d + i for b in blocks for i in range(d)], dtype=torch.long)
-        for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+        rows = torch.tensor(head_rows(self.heads, heads, self.head_dim), dtype=torch.long)
+        for name, dim in PROJECTIONS.items():
             old = getattr(self, name)
-            dim = 1 if name == "out_proj" else 0
             weight = old.weight.detach().index_select(dim, rows.to(old.weight.device))
             bias = None if old.bias is None else old.bias.detach()
             if bias is not None and dim == 0:
@@ -75,15 +77,19 @@ class HeadAttention(MultiheadAttention):
         """Original numbers of the heads that act in evaluation."""
         if self.gates is None:
             return self.heads
-        was_training, self.gates.training = self.gates.training, False
-        is_open = self.gates().tolist()
-        self.gates.training = was_training
-        return tuple(h for h, g in zip(self.heads, is_open) if g > 0)
+        return tuple(h for h, is_open in zip(self.heads, self.gates.is_open()) if is_open)
+
+    def without_gates(self) -> "HeadAttention":
+        """A copy with all heads that exist here, no gates, and projections that are not merged."""
+        twin = copy.deepcopy(self)
+        twin.packed_weight = twin.packed_bias = None
+        twin.gates = None
+        return twin
 
     def make_generation_fast_(self, **kwargs):
         """Called once by fairseq before generation: closed heads go, projections are merged."""
         if self.gates is not None:
-            self._keep(self.open_heads())
+            self.keep_heads(self.open_heads())
             self.gates = None
         store_by_columns(self.q_proj, self.out_proj)
         if self.num_heads == 0 or self.kdim != self.vdim:
@@ -160,7 +166,7 @@ class HeadAttention(MultiheadAttention):
             if weights is not None:
                 weights = _ungroup(weights, groups)
         out = context.permute(2, 0, 1, 3).reshape(tgt_len, bsz, self.num_heads * self.head_dim)
-        out = self._project_out(out)
+        out = self.project_out(out)
 
         if weights is None:
             return out, None
@@ -194,7 +200,8 @@ class HeadAttention(MultiheadAttention):
             k, v = self.k_proj(key), self.v_proj(value)
         return self._split(k), self._split(v)
 
-    def _project_out(self, x: Tensor) -> Tensor:
+    def project_out(self, x: Tensor) -> Tensor:
+        """Outputs of the heads side by side ``[time, batch, K * d]`` -> ``[time, batch, channels]``."""
         if self.gates is None:
             return self.out_proj(x)
         weight = self.out_proj.weight

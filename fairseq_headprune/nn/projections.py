@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.anatomy import PLACES, head_rows
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 
@@ -47,13 +48,8 @@ def attention_modules(model: nn.Module) -> dict[str, list[nn.Module]]:
     UserError when ``model`` is something else.
     """
     try:
-        encoder, decoder = list(model.encoder.layers), list(model.decoder.layers)
-        own = [layer.self_attn for layer in decoder]
-        modules = {
-            "enc_self": [layer.self_attn for layer in encoder],
-            "dec_self": [m for m in own if m is None or hasattr(m, "q_proj")],
-            "dec_enc": [layer.encoder_attn for layer in decoder],
-        }
+        modules = {key: [p.of(layer) for layer in p.layers(model)] for key, p in PLACES.items()}
+        modules["dec_self"] = [m for m in modules["dec_self"] if m is None or hasattr(m, "q_proj")]
         missing = any(m is None for layers in modules.values() for m in layers)
     except AttributeError:
         missing = True
@@ -89,12 +85,8 @@ def projections(module: nn.Module) -> Projections:
     if present == kept:
         rows = slice(None)
     else:
-        blocks = [present.index(h) for h in kept]
-        rows = torch.tensor(
-            [b * d + i for b in blocks for i in range(d)],
-            dtype=torch.long,
-            device=module.out_proj.weight.device,
-        )
+        device = module.out_proj.weight.device
+        rows = torch.tensor(head_rows(present, kept, d), dtype=torch.long, device=device)
 
     def part(linear):
         bias = None if linear.bias is None else linear.bias[rows]

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.projections import attention_modules
+from fairseq_headprune.units.anatomy import PLACES, PROJECTIONS
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
 
 
@@ -25,7 +26,7 @@ def like_stock(module: nn.Module) -> HeadAttention:
         self_attention=module.self_attention,
         encoder_decoder_attention=module.encoder_decoder_attention,
     )
-    for name in ("q_proj", "k_proj", "v_proj", "out_proj"):
+    for name in PROJECTIONS:
         setattr(twin, name, getattr(module, name))
     twin._incremental_state_id = module._incremental_state_id
     twin.train(module.training)
@@ -42,10 +43,8 @@ def record_attention(model: nn.Module):
     """
     modules = attention_modules(model)
     maps: dict[str, _Maps] = {t: _Maps(t, len(modules[t])) for t in ATTENTION_TYPES}
-    owners = [(model.encoder.layers, "self_attn", "enc_self")]
-    if modules["dec_self"]:  # an SSRU has no map
-        owners += [(model.decoder.layers, "self_attn", "dec_self")]
-    owners += [(model.decoder.layers, "encoder_attn", "dec_enc")]
+    # a kind without modules is an SSRU's place, which has no map
+    owners = [(p.layers(model), p.attribute, key) for key, p in PLACES.items() if modules[key]]
     replaced = []
     try:
         for layers, name, key in owners:

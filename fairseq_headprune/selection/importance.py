@@ -80,7 +80,7 @@ class _catch_head_outputs:
     def __enter__(self):
         for module, place in self.places:
             if module.num_heads:
-                module._project_out = self._wrapped(module._project_out, place)
+                module.project_out = self._wrapped(module.project_out, place)
 
     def _wrapped(self, project, place):
         def caught(x):
@@ -92,7 +92,7 @@ class _catch_head_outputs:
 
     def __exit__(self, *_):
         for module, _ in self.places:
-            module.__dict__.pop("_project_out", None)
+            module.__dict__.pop("project_out", None)
 
 
 def _summed_loss(model: nn.Module, batch: Batch):

@@ -152,6 +152,12 @@ class HeadGates(nn.Module):
             u = torch.empty_like(log_a).uniform_(1e-6, 1.0 - 1e-6)
         return sample(log_a, u.to(log_a), self.temperature, self.stretch)
 
+    @torch.jit.unused
+    def is_open(self) -> list[bool]:
+        """Which heads act in evaluation, one entry a gate."""
+        value = hard(self.log_a - self.threshold.to(self.log_a), self.temperature, self.stretch)
+        return [g > 0 for g in value.tolist()]
+
     def _load_from_state_dict(self, state_dict, prefix, *args, **kwargs):
         key = prefix + "lr_scale"
         if key in state_dict and prefix + "scaled_log_a" in state_dict:

@@ -13,8 +13,9 @@ from typing import NamedTuple, Optional
 import numpy as np
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.units.anatomy import PLACES
 
-ATTENTION_TYPES = ("enc_self", "dec_self", "dec_enc")
+ATTENTION_TYPES = tuple(PLACES)
 """Keys of the three attention types, in the order used everywhere."""
 
 

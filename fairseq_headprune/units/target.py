@@ -6,9 +6,10 @@ so that it settles at the weight under which K heads are worth keeping. Gates th
 undecided then cannot spoil the count: evaluation keeps the K most open ones (``threshold``).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from torch import Tensor, tensor
+import torch
+from torch import Tensor, nn, tensor
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units import gates
@@ -91,3 +92,54 @@ def threshold(log_a: Tensor, wanted: int, middle: float = 0.0) -> float:
 def step(multiplier: float, excess: float, heads: int) -> float:
     """The multiplier after one update, for a group of ``heads`` heads."""
     return max(-LIMIT, min(LIMIT, multiplier + RATE * excess / max(heads, 1)))
+
+
+class LearnedTarget(nn.Module):
+    """The multipliers of a run, which belong to the model, so that a resumed run goes on with them."""
+
+    multiplier: Tensor
+
+    def __init__(self):
+        super().__init__()
+        # by the first attention type of a group
+        self.register_buffer("multiplier", torch.zeros(len(ATTENTION_TYPES)))
+        self.last_update: int | None = None
+
+    @torch.jit.unused
+    def penalty(
+        self,
+        target: Mapping[str, int],
+        gates_of: Mapping[str, Sequence[gates.HeadGates]],
+        log_a_of: Mapping[str, Tensor],
+        update: int,
+        ramp: float,
+    ) -> Tensor | float:
+        """Penalty in nats per target token. In training the multipliers move, once an update.
+
+        Args:
+            target: heads wanted of each group, see `parse_target`.
+            gates_of: gates by attention type, of the layers that have some; `log_a_of` their log alpha,
+                one tensor a type.
+            update: number of the update.
+            ramp: share of the full weight at this update, 0 to 1.
+        """
+        moving = self.training and update != self.last_update
+        total: Tensor | float = 0.0
+        for name, types in groups(target).items():
+            layers = [gate for t in types for gate in gates_of.get(t, [])]
+            log_a = torch.cat([log_a_of[t] for t in types if t in gates_of])
+            excess = expected_heads(log_a, layers[0].temperature, layers[0].stretch) - target[name]
+            slot = ATTENTION_TYPES.index(next(t for t in types if t in gates_of))
+            if moving:
+                self.multiplier[slot] = step(
+                    float(self.multiplier[slot]), float(excess.detach()), log_a.numel()
+                )
+            # in validation too: it comes after the last update and before a checkpoint is written
+            if ramp >= 1.0 and (moving or not self.training):
+                level = threshold(log_a, target[name])
+                for gate in layers:
+                    gate.threshold.fill_(level)
+            total = total + float(self.multiplier[slot]) * excess + 0.5 * RHO * excess * excess
+        if moving:
+            self.last_update = update
+        return ramp * total

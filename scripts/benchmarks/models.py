@@ -14,6 +14,7 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.models.config import GatedTransformerConfig
 from fairseq_headprune.models.gated_transformer import GatedTransformerModel
 from fairseq_headprune.nn.projections import attention_modules
+from fairseq_headprune.units.anatomy import belongs_to_gates, head_parameters, head_rows
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
 
 
@@ -147,17 +148,13 @@ def decisive_weights(model: nn.Module, seed: int = 1) -> dict[str, Tensor]:
     return state
 
 
-def rows_of(heads, head_dim: int) -> Tensor:
-    """Row numbers of these heads in a projection that has all heads."""
-    return torch.tensor([h * head_dim + i for h in heads for i in range(head_dim)]).long()
-
-
 def silence(model: nn.Module, layout: HeadLayout) -> None:
     """Zero, in a stock model, the columns of W_O that read heads outside ``layout``."""
     for key, modules in attention_modules(model).items():
         for layer, module in enumerate(modules):
             keep = torch.zeros(module.embed_dim, dtype=torch.bool)
-            keep[rows_of(layout[key][layer], module.head_dim)] = True
+            heads = layout[key][layer]
+            keep[head_rows(range(module.num_heads), heads, module.head_dim)] = True
             module.out_proj.weight.data[:, ~keep] = 0.0
 
 
@@ -165,16 +162,10 @@ def take_heads(model: nn.Module, source: nn.Module) -> None:
     """Copy the weights of a stock model into one of ours, which may have fewer heads."""
     state = source.state_dict()
     for key, modules in attention_modules(model).items():
-        stack = "encoder" if key == "enc_self" else "decoder"
-        name = "encoder_attn" if key == "dec_enc" else "self_attn"
         for layer, module in enumerate(modules):
-            rows = rows_of(module.heads, module.head_dim)
-            for part in ("q_proj", "k_proj", "v_proj"):
-                for kind in ("weight", "bias"):
-                    full = f"{stack}.layers.{layer}.{name}.{part}.{kind}"
-                    state[full] = state[full].index_select(0, rows)
-            full = f"{stack}.layers.{layer}.{name}.out_proj.weight"
-            state[full] = state[full].index_select(1, rows)
+            rows = torch.tensor(head_rows(range(module.total_heads), module.heads, module.head_dim)).long()
+            for name, dim in head_parameters(key, layer):
+                state[name] = state[name].index_select(dim, rows)
     missing = model.load_state_dict(state, strict=False)
-    foreign = [k for k in missing.missing_keys if ".gates." not in k and k != "l0_multiplier"]
+    foreign = [k for k in missing.missing_keys if not belongs_to_gates(k)]
     assert not foreign and not missing.unexpected_keys, missing

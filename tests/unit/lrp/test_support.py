@@ -1,11 +1,14 @@
 """Models that the rules are not defined for are refused by the name of the option."""
 
+import importlib
+
 import pytest
 import torch
 from torch import nn
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.lrp.support import check_model
+from fairseq_headprune.lrp.support import PROVEN, check_model
+from fairseq_headprune.nn.attention import HeadAttention
 from tests.helpers.our_models import gated
 from tests.helpers.small_models import small_transformer
 
@@ -61,6 +64,22 @@ def test_parts():
     refused(set_attention("add_zero_attn", True), "add_zero_attn")
     refused(set_attention("use_xformers", True), "xformers")
     refused(lambda m: setattr(m.encoder.layers[0], "fc1", nn.Identity()), "fc1 is a Identity")
+
+
+def test_a_class_of_our_own_is_refused_until_it_is_listed():
+    class NewAttention(HeadAttention):
+        pass
+
+    model = gated(gate_types="all")
+    model.encoder.layers[0].self_attn.__class__ = NewAttention
+    with pytest.raises(UserError, match="not defined for NewAttention: it is proven for MultiheadAttention"):
+        check_model(model)
+
+
+@pytest.mark.parametrize("name", [name for names in PROVEN.values() for name in names])
+def test_listed_classes_exist(name):
+    module, _, kind = name.rpartition(".")
+    assert getattr(importlib.import_module(module), kind).__module__ == module
 
 
 def test_what_is_no_translation_model():

@@ -177,14 +177,14 @@ def test_half_precision_trains_with_finite_gradients(dtype):
 
 def test_dropping_heads_updates_every_size():
     module = HeadAttention(8, 4, range(4), None, self_attention=True)
-    module._keep((1, 3))
+    module.keep_heads((1, 3))
     assert module.num_heads == 2 and module.heads == (1, 3) and module.total_heads == 4
     for name in ("q_proj", "k_proj", "v_proj"):
         linear = getattr(module, name)
         assert (linear.out_features, linear.in_features) == tuple(linear.weight.shape) == (4, 8)
         assert linear.bias.shape == (4,)
     assert (module.out_proj.out_features, module.out_proj.in_features) == (8, 4)
-    module._keep((3,))
+    module.keep_heads((3,))
     assert module.q_proj.weight.shape == (2, 8)
 
 

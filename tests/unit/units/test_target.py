@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.units import gates, target
+from tests.helpers.our_models import gated
 
 
 @pytest.mark.parametrize(
@@ -51,3 +52,41 @@ def test_gates_at_the_limits_count_as_whole_heads():
 def test_the_multiplier_rises_with_excess_falls_below_target_and_is_bounded():
     assert target.step(0.0, 10.0, 48) > 0 > target.step(0.0, -10.0, 48)
     assert target.step(target.LIMIT, 1e9, 48) == target.LIMIT
+
+
+def test_the_multipliers_move_once_an_update_and_only_in_training():
+    module = target.LearnedTarget()
+    gate = gates.HeadGates(4)
+    log_a = gate.log_a
+    given = ({"enc_self": 1}, {"enc_self": [gate]}, {"enc_self": log_a})
+    first = float(module.penalty(*given, update=1, ramp=0.5))
+    moved = float(module.multiplier[0])
+    assert moved > 0 and module.multiplier[1:].tolist() == [0, 0]
+    assert float(module.penalty(*given, update=1, ramp=0.5)) == first
+    assert float(module.multiplier[0]) == moved
+    module.penalty(*given, update=2, ramp=0.5)
+    again = float(module.multiplier[0])
+    assert again > moved
+    module.eval()
+    module.penalty(*given, update=3, ramp=0.5)
+    assert float(module.multiplier[0]) == again
+
+
+def test_the_threshold_leaves_the_wanted_heads_once_the_ramp_is_over():
+    module, gate = target.LearnedTarget(), gates.HeadGates(3)
+    with torch.no_grad():
+        gate.scaled_log_a.copy_(torch.tensor([1.0, 2.0, 3.0]))
+    given = ({"total": 2}, {"dec_enc": [gate]}, {"dec_enc": gate.log_a})
+    module.penalty(*given, update=1, ramp=0.9)
+    assert gate.is_open() == [True, True, True]
+    module.penalty(*given, update=2, ramp=1.0)
+    assert gate.is_open() == [False, True, True]
+
+
+def test_a_checkpoint_with_the_old_name_of_the_multipliers_loads():
+    model = gated(gate_types="all")
+    state = model.state_dict()
+    del state["learned_target.multiplier"]
+    state["l0_multiplier"] = torch.tensor([0.5, 0.0, 0.25])
+    model.load_state_dict(state)
+    assert model.learned_target.multiplier.tolist() == [0.5, 0.0, 0.25]
