@@ -54,6 +54,8 @@ def load_checkpoint(path) -> dict[str, Any]:
     path = str(path)
     state = read_file(path)
     check_configuration(state, path)
+    if not state.get("cfg"):
+        state["cfg"] = _upgraded(state["args"], path)
     _split_old_projections(state["model"])
     missing = [
         place.prefix(0)
@@ -126,11 +128,26 @@ def plain(value: Any) -> Any:
 
 def configuration(state: dict[str, Any]) -> dict[str, Any]:
     """The whole configuration as plain nested dictionaries, for old (args) checkpoints too."""
-    if state.get("cfg"):
-        return plain(state["cfg"])
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+    return plain(state["cfg"]) if state.get("cfg") else _upgraded(state["args"], "the checkpoint")
 
-    return plain(convert_namespace_to_omegaconf(state["args"]))
+
+def _upgraded(args: Any, path: str) -> dict[str, Any]:
+    """Options of the time before sections (2017 to 2020), upgraded as fairseq itself does."""
+    from fairseq import checkpoint_utils
+
+    last = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+    state = {  # the upgrade is of whole checkpoints, and changes what it is given
+        "args": Namespace(**vars(args)),
+        "optimizer_history": [last],
+        "extra_state": {"train_iterator": None},
+    }
+    try:
+        return plain(checkpoint_utils._upgrade_state_dict(state)["cfg"])
+    except UserError:
+        raise
+    except Exception as error:  # hydra composes it, and fails in many ways
+        reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
+        raise UserError(f"{path} has options that this fairseq cannot read: {reason}") from None
 
 
 def model_options(state: dict[str, Any]) -> dict[str, Any]:
@@ -247,9 +264,11 @@ def explain_failure(paths: Sequence[str], error: Exception) -> None:
         r"size mismatch for (\S+): .*?Size\(\[(.*?)\]\) from.*?Size\(\[(.*?)\]\)", text, re.DOTALL
     )
     if sizes and "embed_tokens.weight" in sizes[1] and sizes[2].split(",")[1:] == sizes[3].split(",")[1:]:
+        side = "source" if sizes[1].startswith("encoder.") else "target"
+        there, here = (text.split(",")[0] for text in sizes.groups()[1:])
         raise UserError(
-            f"{', '.join(map(str, paths))} was trained with other dictionaries than those of the "
-            "data: name the folder of binarised data that it was trained with"
+            f"{', '.join(map(str, paths))} was trained with another {side} dictionary ({there} entries) than "
+            f"that of the data ({here}): name the folder of binarised data that it was trained with"
         ) from None
     if sizes:
         raise UserError(

@@ -1,9 +1,7 @@
 """What the versions of torch and fairseq in use need: one function a fault, each with its reason."""
 
 import argparse
-import contextlib
 import functools
-import io
 import sys
 
 
@@ -91,9 +89,18 @@ def allow_fairseq_checkpoints():
         transformer_config.QuantNoiseConfig,
         transformer_config.TransformerConfig,
     ]
+    safe += _meters()
     # an index; how the first of several workers sends the checkpoint that it loaded to the others
     safe.append(distributed_utils._TensorPlaceholder)
     torch.serialization.add_safe_globals(safe)
+
+
+def _meters() -> list:
+    """The averages that trainers kept in a file until 2019, under the name that their module had then too."""
+    from fairseq.logging import meters
+
+    kinds = [meters.AverageMeter, meters.TimeMeter, meters.StopwatchMeter]
+    return [*kinds, *((kind, f"fairseq.meters.{kind.__name__}") for kind in kinds)]
 
 
 def keep_every_sentence():
@@ -203,39 +210,13 @@ def guard_configurations():
         from fairseq_headprune.checkpoints.guard import check_configuration
 
         check_configuration(state)
+        rate = getattr(state.get("args"), "lr", None)
+        if isinstance(rate, int):  # fairseq's upgrade knows floats and lists
+            state["args"].lr = [float(rate)]
         return original(state)
 
     upgrade.guards_configurations = True
     checkpoint_utils._upgrade_state_dict = upgrade
-
-
-def help_with_every_option():
-    """fairseq prints --help before it has added the options of model, task and criterion.
-
-    Parse without --help first, which adds them, then print.
-    """
-    from fairseq import options
-
-    original = options.parse_args_and_arch
-    if getattr(original, "helps_with_every_option", False):
-        return
-
-    @functools.wraps(original)
-    def parse_args_and_arch(parser, input_args=None, *args, **kwargs):
-        given = sys.argv[1:] if input_args is None else list(input_args)
-        rest = [word for word in given if word not in ("-h", "--help")]
-        if len(rest) == len(given):
-            return original(parser, input_args, *args, **kwargs)
-        try:
-            with contextlib.redirect_stderr(io.StringIO()):
-                original(parser, rest, *args, **kwargs)
-        except SystemExit:
-            pass  # something required is missing, as it may be when help is asked for
-        parser.print_help()
-        raise SystemExit(0)
-
-    parse_args_and_arch.helps_with_every_option = True
-    options.parse_args_and_arch = parse_args_and_arch
 
 
 def torchrun_without_gpu():
@@ -301,14 +282,15 @@ def count_what_precedes_a_dummy():
 
 
 def apply():
-    """All of the above, and what training starts from; safe to call twice."""
-    from fairseq_headprune.fairseq_adapter import starting_point
+    """All of the above, of command lines and of what training starts from; safe to call twice."""
+    from fairseq_headprune.fairseq_adapter import command_lines, starting_point
 
-    starting_point.remember_command_lines()
+    command_lines.remember_command_lines()
+    command_lines.help_with_every_option()
+    command_lines.validate_without_a_task()
     starting_point.agree_with_starting_files()
     count_what_precedes_a_dummy()
     torchrun_without_gpu()
-    help_with_every_option()
     allow_fairseq_checkpoints()
     keep_every_sentence()
     report_user_errors()

@@ -1,27 +1,6 @@
 """What fairseq-train starts from, looked at before the model is built."""
 
 import functools
-import sys
-
-_typed: list[list[str]] = []
-"""The command line that was parsed last, where it is not this program's own."""
-
-
-def remember_command_lines():
-    """fairseq's configuration does not tell what was given from what is a default; the command line does."""
-    from fairseq import options
-
-    original = options.parse_args_and_arch
-    if getattr(original, "remembers_command_lines", False):
-        return
-
-    @functools.wraps(original)
-    def parse_args_and_arch(parser, input_args=None, *args, **kwargs):
-        _typed[:] = [list(sys.argv[1:] if input_args is None else input_args)]
-        return original(parser, input_args, *args, **kwargs)
-
-    parse_args_and_arch.remembers_command_lines = True
-    options.parse_args_and_arch = parse_args_and_arch
 
 
 def agree_with_starting_files():
@@ -44,12 +23,12 @@ def agree_with_starting_files():
             and not from_checkpoint
             and name in ("gated_transformer", "pruned_transformer")
         ):
+            from fairseq_headprune.fairseq_adapter.command_lines import command_line
             from fairseq_headprune.models.architecture import typed_options
             from fairseq_headprune.models.starting_file import take_over
 
-            # a worker that was spawned has the command line of its parent
-            words = _typed[0] if _typed else sys.argv[1:]
-            take_over(cfg, task, typed_options(words), models.MODEL_DATACLASS_REGISTRY[name]().gate_types)
+            gate_types = models.MODEL_DATACLASS_REGISTRY[name]().gate_types
+            take_over(cfg, task, typed_options(command_line()), gate_types)
         return original(cfg, task, from_checkpoint)
 
     build_model.agrees_with_starting_files = True

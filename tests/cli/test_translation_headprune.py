@@ -433,7 +433,7 @@ def test_bad_options_are_named(tiny, tmp_path, monkeypatch, options, words):
         ("--path", ".", ". is a folder: name a checkpoint file"),
         ("--path", "other.pt", "other.pt is not a fairseq checkpoint: it has no 'model'"),
         ("data", "missing", "missing holds no binarised data: name the folder"),
-        ("data", "other-words", "trained with other dictionaries than those of the data"),
+        ("data", "other-words", "trained with another source dictionary .24 entries. than"),
         ("--gen-subset", "nowhere", "has no subset 'nowhere': choose a part"),
         ("--relevance-table", "missing/t.json", "--relevance-table missing/t.json: name a file"),
         ("--relevance-table", ".", "cannot write --relevance-table .: name a file"),
