@@ -12,6 +12,7 @@ import numpy as np
 from fairseq_headprune.analysis import head_table
 from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import file
 from fairseq_headprune.units.layout import Head, flag, parse_head, parse_types
 
 SCALE = 255
@@ -122,7 +123,7 @@ def choose(dump, number: int, shortest: int = 8, longest: int = 16) -> list[int]
 def add_arguments(parser):
     """Options of the command."""
     parser.add_argument("dump", help="dump folder")
-    parser.add_argument("--out", required=True, help="JSON file to write")
+    parser.add_argument("--out", required=True, type=file("--out"), help="JSON file to write")
     parser.add_argument(
         "--sentences",
         default="4",

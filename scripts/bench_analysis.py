@@ -13,6 +13,7 @@ import sys
 
 from benchmarks.analysis import Bench, run
 from fairseq_headprune.base.errors import command
+from fairseq_headprune.base.outputs import file
 
 
 @command
@@ -25,7 +26,9 @@ def main(argv=None):
     parser.add_argument("--repeats", type=int, default=5, metavar="N", help="of both sides, in turn")
     parser.add_argument("--dir", metavar="DIR", help="where to put the dump (default: a temporary "
                         "directory); it is deleted at the end")  # fmt: skip
-    parser.add_argument("--out", metavar="FILE", help="write the numbers as JSON")
+    parser.add_argument(
+        "--out", type=file("--out", make=False), metavar="FILE", help="write the numbers as JSON"
+    )
     args = parser.parse_args(argv)
     bench = Bench(args.sentences, args.tokens, args.layers, args.heads, args.repeats)
     print(run(bench, args.dir, args.out))

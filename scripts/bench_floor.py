@@ -7,6 +7,7 @@ import json
 
 from benchmarks import models, report
 from fairseq_headprune.base.errors import UserError, command
+from fairseq_headprune.base.outputs import file
 from fairseq_headprune.base.timing import conditions
 
 
@@ -14,13 +15,15 @@ from fairseq_headprune.base.timing import conditions
 def main(argv=None):
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measured", help="JSON file that bench_decoding.py wrote")
-    parser.add_argument("--out", help="JSON file to write (replaced if it exists)")
+    parser.add_argument(
+        "--out", type=file("--out", make=False), help="JSON file to write (replaced if it exists)"
+    )
     args = parser.parse_args(argv)
     from benchmarks import floor_table
 
     try:
-        with open(args.measured, encoding="utf-8") as file:
-            measured = json.load(file)
+        with open(args.measured, encoding="utf-8") as opened:
+            measured = json.load(opened)
     except (OSError, ValueError) as error:
         raise UserError(f"cannot read {args.measured}: {error}") from None
     if measured.get("program") != "decoding":

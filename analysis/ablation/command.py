@@ -12,11 +12,13 @@ from typing import Any
 from fairseq_headprune.analysis.ablation import by_function, one_sentence
 from fairseq_headprune.analysis.ablation.heads_off import interventions
 from fairseq_headprune.analysis.ablation.loss_difference import LossDifference
-from fairseq_headprune.analysis.ablation.progress import Progress
+from fairseq_headprune.analysis.ablation.progress import GOES_ON, Progress
 from fairseq_headprune.analysis.ablation.provenance import identity, provenance
 from fairseq_headprune.analysis.ablation.table import COLUMNS, KINDS, summary
 from fairseq_headprune.base import files
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError, goes_on
+from fairseq_headprune.base.locking import FolderLock
+from fairseq_headprune.base.outputs import folder
 from fairseq_headprune.units.layout import Head, HeadLayout, parse_types
 
 OPTIONS = ("resamples", "level", "seed", "beam", "bpe", "moses", "references")
@@ -29,7 +31,7 @@ def add_arguments(parser):
     parser.add_argument("--data", required=True, help="folder of its binarised data")
     parser.add_argument("--subset", default="valid", help="which data to score (default: valid)")
     parser.add_argument(
-        "--out", required=True, type=out_folder, help="folder for ablation.json and ablation.csv"
+        "--out", required=True, type=folder("--out"), help="folder for ablation.json and ablation.csv"
     )
     parser.add_argument("--types", default="all", help="enc-self,dec-self,dec-enc or all (default)")
     parser.add_argument(
@@ -120,29 +122,30 @@ def run(args):
 
         read_references(args.references, scorer.sentences)  # likewise
     same = identity(args, scorer.sentences, OPTIONS)
-    done = Progress(Path(args.out), same)
-    started = time.monotonic()
-    baseline = scorer.losses()
-    differ = LossDifference(baseline, args.resamples, args.level, args.seed)
-    for item in done.missing(todo, "loss"):
-        done.add(item, differ.measure(scorer.losses(item.off)))
-    bleu = None
-    if args.bleu:
-        bleu = _bleu(args, task, model, batches, done, todo, layout)
-    result = {
-        "provenance": provenance(same, model, time.monotonic() - started),
-        "baseline": {
-            "loss": baseline.mean(),
-            "tokens": int(baseline.tokens.sum()),
-            "sentences": scorer.sentences,
-            **(bleu or {}),
-        },
-        "records": done.records(interventions(layout)),
-    }
-    files.write_json(Path(args.out) / "ablation.json", result)
-    files.write_csv(Path(args.out) / "ablation.csv", result["records"], COLUMNS)
-    done.close()
-    print(summary(result))
+    with FolderLock(args.out), goes_on(GOES_ON):
+        done = Progress(Path(args.out), same)
+        started = time.monotonic()
+        baseline = scorer.losses()
+        differ = LossDifference(baseline, args.resamples, args.level, args.seed)
+        for item in done.missing(todo, "loss"):
+            done.add(item, differ.measure(scorer.losses(item.off)))
+        bleu = None
+        if args.bleu:
+            bleu = _bleu(args, task, model, batches, done, todo, layout)
+        result = {
+            "provenance": provenance(same, model, time.monotonic() - started),
+            "baseline": {
+                "loss": baseline.mean(),
+                "tokens": int(baseline.tokens.sum()),
+                "sentences": scorer.sentences,
+                **(bleu or {}),
+            },
+            "records": done.records(interventions(layout)),
+        }
+        files.write_json(Path(args.out) / "ablation.json", result)
+        files.write_csv(Path(args.out) / "ablation.csv", result["records"], COLUMNS)
+        done.close()
+        print(summary(result))
 
 
 def _check(args) -> list[str]:

@@ -12,6 +12,8 @@ from fairseq_headprune.analysis.ablation.heads_off import Intervention
 from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 
+GOES_ON = "what is measured is kept, and the same command goes on from there"
+
 
 class Progress:
     """What is measured so far: in ``ablation.partial.jsonl``, a line each after a first line that
@@ -25,12 +27,9 @@ class Progress:
         self._records: dict[Any, dict[str, Any]] = {}
         self._started = time.monotonic()
         self._new = 0
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with files.writing(f"into --out {folder}"):
             self._read(identity)
-            self._file = open(self.path, "a", encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"cannot write to --out {folder}: {error.strerror}") from None
+            self._file = open(self.path, "ab", buffering=0)
         if not self._seen:
             self._write({"identity": identity})
 
@@ -73,8 +72,7 @@ class Progress:
         self._records.setdefault(key, {}).update(line)
 
     def _write(self, data):
-        self._file.write(json.dumps(data) + "\n")
-        self._file.flush()
+        files.append(self._file, json.dumps(data) + "\n")
 
     def missing(self, items: Sequence[Intervention], measure: str):
         """The items that lack ``measure``, with progress on standard error."""

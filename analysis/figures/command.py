@@ -8,7 +8,8 @@ from pathlib import Path
 
 from fairseq_headprune.analysis.figures import inputs as reading
 from fairseq_headprune.base import files
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
 
 PREFIXES = ("fig", "table")
 
@@ -31,7 +32,7 @@ def add_arguments(parser):
     )
     parser.add_argument("--maps", metavar="FILE", help="attention maps of `analysis maps` (Figure 5)")
     parser.add_argument("--ablation", metavar="FILE", help="ablation.json of `ablate` (Figure 11)")
-    parser.add_argument("--out", required=True, type=out_folder, help="folder for the pictures")
+    parser.add_argument("--out", required=True, type=folder("--out"), help="folder for the pictures")
     parser.add_argument("--only", metavar="NAMES", help="comma-separated, e.g. fig01,table02")
 
 

@@ -12,7 +12,8 @@ from fairseq_headprune.analysis import head_table
 from fairseq_headprune.analysis.head_table import HeadTable
 from fairseq_headprune.analysis.matching import pairs as matching
 from fairseq_headprune.base import files
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag, parse_types
 
 KINDS = ("positional", "syntactic", "rare")
@@ -42,7 +43,10 @@ def add_arguments(parser):
     )
     parser.add_argument("--same-layer", action="store_true", help="match within a layer only")
     parser.add_argument(
-        "--out", required=True, type=out_folder, help="folder for compare.json, compare.csv and compare.md"
+        "--out",
+        required=True,
+        type=folder("--out"),
+        help="folder for compare.json, compare.csv and compare.md",
     )
 
 

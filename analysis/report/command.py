@@ -4,6 +4,7 @@ from fairseq_headprune.analysis import head_table, maps
 from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import file
 
 
 def add_arguments(parser):
@@ -12,7 +13,7 @@ def add_arguments(parser):
     parser.add_argument("--ablation", metavar="FILE", help="ablation.json of `ablate`")
     parser.add_argument("--maps", metavar="FILE", help="attention maps of `analysis maps`")
     parser.add_argument("--title", help="title of the page")
-    parser.add_argument("--out", required=True, metavar="FILE", help="HTML file to write")
+    parser.add_argument("--out", required=True, type=file("--out"), metavar="FILE", help="HTML file to write")
 
 
 def run(args):

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,7 +15,9 @@ from fairseq_headprune.analysis.roles import options as roles_options
 from fairseq_headprune.analysis.roles import stream
 from fairseq_headprune.analysis.roles import tables as roles_tables
 from fairseq_headprune.analysis.roles.provenance import identity, provenance, summary
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base import files
+from fairseq_headprune.base.errors import CannotWrite, UserError, goes_on
+from fairseq_headprune.base.locking import FolderLock
 from fairseq_headprune.base.progress import Checkpoint, write_whole
 from fairseq_headprune.dump import file_sha256, open_dump
 
@@ -32,8 +33,8 @@ LISTED = 100
 """Unaligned sentences that heads.json lists; unaligned.tsv has them all."""
 
 
-def run(args: argparse.Namespace) -> int:
-    """Run the command: 0 when heads.json is written, 130 when interrupted."""
+def run(args: argparse.Namespace) -> None:
+    """Run the command."""
     started = time.monotonic()
     limits = roles_options.thresholds(args)
     relations = roles_options.relations(args.relations, args.keep_subtypes)
@@ -45,26 +46,24 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(f"{args.dump} has no sentences yet: finish the dump first")
     types = roles_options.types(dump, args)
     with _folder(Path(args.out)) as out:
-        return _write(args, dump, types, relations, limits, out, started)
+        _write(args, dump, types, relations, limits, out, started)
 
 
 @contextmanager
 def _folder(out: Path):
-    """The output directory; if it is new, a run that is refused does not leave it behind empty."""
+    """The output directory, for this run alone; if it is new, a run that is refused does not leave it
+    behind empty."""
     new = not os.path.lexists(out)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the output directory --out {out}: {error.strerror}") from None
-    try:
-        yield out
+        with FolderLock(out), goes_on("the same command goes on from where it was"):
+            yield out
     except UserError:
         if new and not any(out.iterdir()):
             out.rmdir()
         raise
 
 
-def _write(args, dump, types, relations, limits, out: Path, started: float) -> int:
+def _write(args, dump, types, relations, limits, out: Path, started: float) -> None:
     trees, parses = _trees(dump, args, out)
     counted = frequencies.load(args.frequencies, args.rare_top) if args.frequencies else None
     analysis = stream.Analysis(dump, types, trees, relations, args.keep_subtypes, counted)
@@ -72,9 +71,8 @@ def _write(args, dump, types, relations, limits, out: Path, started: float) -> i
     checkpoint = Checkpoint(out / "roles.partial.npz", identity(dump, about))
     try:
         unaligned = _stream(dump, analysis, checkpoint, out, args)
-    except KeyboardInterrupt:
-        print("interrupted: the same command goes on from where it was", file=sys.stderr)
-        return 130
+    except CannotWrite:
+        raise
     except UserError:
         checkpoint.remove()
         (out / LISTING).unlink(missing_ok=True)
@@ -84,13 +82,12 @@ def _write(args, dump, types, relations, limits, out: Path, started: float) -> i
     content = {"provenance": about}
     content.update(roles_tables.build(dump, analysis, limits, args.bootstrap, args.level, args.seed))
     about["seconds"] = round(time.monotonic() - started, 2)
-    files = {out / name: text for name, text in roles_tables.tables(content).items()}
-    files[out / "unaligned.tsv"] = "".join(f"{u['id']}\t{u['reason']}\n" for u in unaligned)
-    files[out / "heads.json"] = roles_tables.to_json(content)
-    write_whole(files)
+    texts = {out / name: text for name, text in roles_tables.tables(content).items()}
+    texts[out / "unaligned.tsv"] = "".join(f"{u['id']}\t{u['reason']}\n" for u in unaligned)
+    texts[out / "heads.json"] = roles_tables.to_json(content)
+    write_whole(texts)
     checkpoint.remove()
     print(summary(content, out))
-    return 0
 
 
 def _trees(dump, args, out) -> tuple[ConlluFile | None, dict | None]:
@@ -133,8 +130,7 @@ def _stream(dump, analysis, checkpoint, out, args) -> list[dict]:
         "listed": 0,
     }
     analysis.counts.update(state["counts"])
-    listing.touch()
-    with open(listing, "r+", encoding="utf-8") as file:
+    with open(listing, "a+b", buffering=0) as file:
         file.truncate(state["listed"])
         file.seek(0, 2)
         bar = tqdm(
@@ -147,10 +143,9 @@ def _stream(dump, analysis, checkpoint, out, args) -> list[dict]:
         )
 
         def after_shard(shard, position, unaligned):
-            file.writelines(json.dumps(entry._asdict()) + "\n" for entry in unaligned)
+            files.append(file, "".join(json.dumps(entry._asdict()) + "\n" for entry in unaligned))
             bar.update(position - bar.n)
             _check_fit(analysis, unaligned, args, last=position == len(dump))
-            file.flush()
             checkpoint.save(
                 analysis.tallies(),
                 {
@@ -164,7 +159,7 @@ def _stream(dump, analysis, checkpoint, out, args) -> list[dict]:
         with bar:
             stream.run(dump, analysis, state["shard"], state["position"], after_shard)
         file.seek(0)
-        entries = [json.loads(line) for line in file]
+        entries = [json.loads(line) for line in file.read().splitlines()]
     listing.unlink()
     return sorted(entries, key=lambda entry: entry["id"])
 

@@ -4,7 +4,8 @@ import argparse
 
 from fairseq_headprune.analysis.parses import relation_name
 from fairseq_headprune.analysis.roles import heads as roles
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
 from fairseq_headprune.units.layout import flag, parse_types
 
 
@@ -12,7 +13,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the command."""
     parser.add_argument("dump", metavar="DUMP", help="directory of the dump")
     parser.add_argument(
-        "--out", metavar="DIR", required=True, type=out_folder, help="directory for heads.json and its tables"
+        "--out",
+        metavar="DIR",
+        required=True,
+        type=folder("--out"),
+        help="directory for heads.json and its tables",
     )
     trees = parser.add_mutually_exclusive_group()
     trees.add_argument(

@@ -4,25 +4,65 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.errors import CannotWrite, UserError
+
+_TORCH_CANNOT_WRITE = ("PytorchStreamWriter", "unexpected pos", "cannot be opened", "Parent directory")
 
 
-def write_bytes(path, data: bytes) -> None:
-    """Write a file under a temporary name and move it into place; makes the folder if needed."""
+@contextmanager
+def writing(path) -> Iterator[None]:
+    """A write inside that fails, by Python's words or by torch's, becomes one sentence (CannotWrite) that
+    names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        raise CannotWrite(f"cannot write {path}: {error.strerror or error}") from None
+    except RuntimeError as error:
+        # torch's writer knows no other exception, and has several sentences for a disk that is full
+        reason = (str(error).splitlines() or [""])[0]
+        if not any(words in reason for words in _TORCH_CANNOT_WRITE):
+            raise
+        raise CannotWrite(f"cannot write {path}: the disk may be full ({reason})") from None
+
+
+@contextmanager
+def replacing(path, make: bool = True) -> Iterator[Path]:
+    """A name beside ``path`` to write to; moved into its place when the block ends well, else removed.
+    Makes the folder if needed and ``make``. CannotWrite as `writing`."""
     path = Path(path)
     if path.is_dir():
         raise UserError(f"cannot write {path}: it is a folder, so name a file")
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name[:40]}.{os.getpid()}-{threading.get_ident()}")
+    with writing(path):
+        try:
+            if make:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def write_bytes(path, data: bytes) -> None:
+    """Write a file whole or not at all; makes the folder if needed."""
+    with replacing(path) as temporary:
         temporary.write_bytes(data)
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+
+
+def append(file, text: str) -> None:
+    """Add text to a file that was opened as bytes and without a buffer, whose rest would fail once more
+    when the file is closed. CannotWrite as `writing`."""
+    left = text.encode("utf-8")
+    with writing(file.name):
+        while left:  # a disk that is nearly full takes a part
+            left = left[file.write(left) :]
 
 
 def write_text(path, text: str) -> None:

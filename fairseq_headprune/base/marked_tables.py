@@ -1,11 +1,11 @@
 """Tables of a Markdown page that are made from files: between ``<!-- table NAME SOURCE -->`` and
 ``<!-- end -->``. What a name means is the caller's business."""
 
-import os
 import re
 from collections.abc import Callable
 from pathlib import Path
 
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 
 Table = Callable[[str, str], str]
@@ -34,6 +34,4 @@ def update(page: Path, table: Table, check: bool, command: str) -> None:
         if new != old:
             raise UserError(f"{page} does not show what its files say: run {command} {page}")
         return
-    partial = page.with_name(f".{page.name}.{os.getpid()}")
-    partial.write_text(new, encoding="utf-8")
-    os.replace(partial, page)
+    files.write_text(page, new)

@@ -1,15 +1,17 @@
 """What a long pass leaves behind so that the same command goes on after a kill."""
 
+import io
 import json
-import os
 import time
 import zipfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base import files
+from fairseq_headprune.base.files import replacing
 
 
 class Checkpoint:
@@ -48,13 +50,9 @@ class Checkpoint:
             return False
         arrays = {f"{name}.{key}": array for name, t in tallies.items() for key, array in t.arrays().items()}
         about = json.dumps({"identity": self.identity, "state": dict(state)})
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        try:
-            with open(temporary, "wb") as file:
-                np.savez(file, about=about, **arrays)
-            os.replace(temporary, self.path)
-        except OSError as error:
-            raise UserError(f"cannot write {self.path}: {error.strerror}") from None
+        data = io.BytesIO()  # straight into a file that cannot be written, zipfile ends in other errors
+        np.savez(data, about=about, **arrays)
+        files.write_bytes(self.path, data.getvalue())
         self._last = time.monotonic()
         return True
 
@@ -63,19 +61,9 @@ class Checkpoint:
         self.path.unlink(missing_ok=True)
 
 
-def write_whole(files: Mapping[Path, str]) -> None:
+def write_whole(texts: Mapping[Path, str]) -> None:
     """Write several texts so that none is ever seen half-written, and all or none of them: every
     file is written under another name before the first one takes its own."""
-    renames = []
-    try:
-        for path, text in files.items():
-            temporary = Path(path).with_name(Path(path).name + ".tmp")
-            temporary.write_text(text, encoding="utf-8")
-            renames.append((temporary, path))
-        while renames:
-            os.replace(*renames.pop(0))
-    except OSError as error:
-        raise UserError(f"cannot write {error.filename}: {error.strerror}") from None
-    finally:
-        for temporary, _ in renames:
-            temporary.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        for path, text in reversed(texts.items()):  # the last one entered takes its place first
+            stack.enter_context(replacing(path)).write_text(text, encoding="utf-8")

@@ -1,7 +1,6 @@
 """One finished step, one small file: how an interrupted sweep knows where to go on."""
 
 import json
-import os
 import re
 import shlex
 import subprocess
@@ -10,18 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from fairseq_headprune.base import files
 from fairseq_headprune.base.errors import UserError
 
 
 def write_json(data: Any, path: Path) -> None:
     """Write JSON whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     text = json.dumps(data, indent=1, ensure_ascii=False)
     # lists of numbers, such as the heads of a layer, on one line each (no text has a bare line feed)
     text = re.sub(r"\[\n[\s\d,]*\]", lambda m: "[" + " ".join(m[0][1:-1].split()) + "]", text)
-    partial.write_text(text + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    files.write_text(path, text + "\n")
 
 
 def read_json(path: Path) -> Any:
@@ -76,12 +73,13 @@ class Steps:
         log = self.folder / f"{name}.log"
         print(f"[{self.folder.name}] {name}: {shown(command)}", flush=True)
         start = time.monotonic()
-        with open(log, "w", encoding="utf-8") as err:
+        with files.writing(log):
+            err = open(log, "w", encoding="utf-8")
             out = open(self.folder / output, "w", encoding="utf-8") if output else err
-            with out:
-                status = subprocess.run(
-                    command, stdout=out, stderr=err, env=self.environment, stdin=subprocess.DEVNULL
-                ).returncode
+        with err, out:
+            status = subprocess.run(
+                command, stdout=out, stderr=err, env=self.environment, stdin=subprocess.DEVNULL
+            ).returncode
         if status:
             raise UserError(f"step '{name}' of {self.folder} failed with status {status}: see {log}")
         self.finish(name, command, time.monotonic() - start)

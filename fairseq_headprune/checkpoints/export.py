@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.files import writing
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.units.layout import HeadLayout
@@ -34,7 +35,7 @@ def to_ctranslate2(
     if Path(output).exists():
         raise UserError(f"{output} exists already: choose another folder")
     dense = removal.remove_heads(state, layout, dense=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with writing(output), tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "dense.pt")
         torch.save(dense, path)
         source, target = _languages(state)

@@ -6,17 +6,17 @@ repairs too.
 """
 
 import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.files import replacing
+from fairseq_headprune.base.outputs import check_file
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.models.config import GatedTransformerConfig, StockTransformerOptions
 from fairseq_headprune.nn.activations import MORE
@@ -260,27 +260,16 @@ def _flat_options(options: dict[str, Any], state: dict[str, Any]) -> dict[str, A
     }
 
 
-def save(state: dict[str, Any], path, force: bool = False) -> None:
-    """Write a checkpoint whole or not at all; UserError when the file exists and not ``force``."""
-    is_folder = str(path).endswith(os.sep) or os.path.isdir(path)
-    path = Path(path)
-    if is_folder:
-        raise UserError(f"{path} is a folder: name the checkpoint file to write")
+def check_output(path, force: bool = False) -> None:
+    """UserError unless ``path`` can be written: its folder is there and takes files, and without
+    ``force`` no such file exists."""
+    check_file(path, "the output", make=False)
     if os.path.exists(path) and not force:
         raise UserError(f"{path} exists already: choose another name or use --force")
-    if not os.path.isdir(path.parent):
-        raise UserError(f"the folder {path.parent} does not exist: create it first")
-    handle = None
-    try:
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        torch.save(state, partial)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(partial, 0o666 & ~umask)
-        os.replace(partial, path)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        if handle is not None and os.path.exists(partial):
-            os.unlink(partial)
+
+
+def save(state: dict[str, Any], path, force: bool = False) -> None:
+    """Write a checkpoint whole or not at all; UserError as `check_output`, or when the disk is full."""
+    check_output(path, force)
+    with replacing(path, make=False) as temporary:
+        torch.save(state, temporary)

@@ -1,11 +1,11 @@
 """``headprune compare``: translate one set with several checkpoints in turns; heads, BLEU, sizes, speed."""
 
 import sys
-from pathlib import Path
 
 import sacrebleu
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import file
 from fairseq_headprune.experiments import comparison
 from fairseq_headprune.recording.relevance_table import save_json
 
@@ -37,7 +37,9 @@ def add_arguments(parser):
         help="how pieces are joined to words, as fairseq-generate takes it: @@, sentencepiece, ... "
         "(default: found from the dictionary)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there too")
+    parser.add_argument(
+        "--json", type=file("--json", make=False), metavar="FILE", help="write the numbers there too"
+    )
 
 
 def run(args):
@@ -63,10 +65,6 @@ def run(args):
     except (RuntimeError, ImportError) as error:
         reason = str(error).strip().splitlines()[0]
         raise UserError(f"--tokenize {args.tokenize} does not work here: {reason}") from None
-    if args.json is not None and (not args.json or Path(args.json).is_dir()):
-        raise UserError(f"--json '{args.json}' is not a file: name the JSON file to write")
-    if args.json and not Path(args.json).parent.is_dir():
-        raise UserError(f"the folder of --json {args.json} does not exist: create it first")
 
     def progress(done, total):
         end = "\n" if done == total else ""

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
 
 
 def add_arguments(parser):
@@ -20,7 +21,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--out",
         required=True,
-        type=out_folder,
+        type=folder("--out"),
         help="folder of the data; gets the dictionaries too, and one call after the other adds its parts",
     )
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import check_file, check_folder
 
 
 def add_arguments(parser):
@@ -26,6 +27,7 @@ def run(args):
     """Run the command."""
     if args.format == "marian" and args.out.suffix != ".npz":
         raise UserError(f"OUT is {args.out}: Marian wants a name that ends in .npz")
+    (check_folder if args.format == "hf" else check_file)(args.out, "OUT")
     from fairseq_headprune.exports import hf_folder, marian, trained
 
     source, heads = trained.read(args.folder, args.checkpoint)

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
 
 
 def add_arguments(parser):
@@ -15,7 +16,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--out",
         required=True,
-        type=out_folder,
+        type=folder("--out"),
         help="new folder: model.pt, dictionaries, SentencePiece models, README",
     )
     parser.add_argument(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fairseq_headprune.analysis import relevance
 from fairseq_headprune.base import files
-from fairseq_headprune.base.errors import out_folder
+from fairseq_headprune.base.outputs import folder
 from fairseq_headprune.dump import open_dump
 from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
 
@@ -26,7 +26,7 @@ def add_arguments(parser):
     parser.add_argument(
         "--out",
         required=True,
-        type=lambda text: Path(out_folder(text)),
+        type=folder("--out"),
         help="folder for the pictures and agreement.json",
     )
 
@@ -53,6 +53,6 @@ def run(args):
                 picture = io.BytesIO()
                 figure.savefig(picture, format="png")
                 matplotlib.pyplot.close(figure)
-            files.write_bytes(args.out / f"{table.rule}_{flag(type)}.png", picture.getvalue())
-    files.write_json(args.out / "agreement.json", comparison)
+            files.write_bytes(Path(args.out) / f"{table.rule}_{flag(type)}.png", picture.getvalue())
+    files.write_json(Path(args.out) / "agreement.json", comparison)
     print(relevance.markdown(comparison), end="")

@@ -41,8 +41,7 @@ def run(args):
     """Run the command."""
     if args.layout is not None and args.keep is not None:
         raise UserError("give --layout or --keep, not both")
-    if os.path.exists(args.output) and not args.force:
-        raise UserError(f"{args.output} exists already: choose another name or use --force")
+    removal.check_output(args.output, args.force)
     state = checkpoints.load_checkpoint(args.checkpoint)
     layout = None
     if args.layout is not None:

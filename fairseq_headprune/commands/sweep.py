@@ -6,7 +6,8 @@ The grid is one of lambda, head counts, other criteria.
 import shlex
 from pathlib import Path
 
-from fairseq_headprune.base.errors import UserError, out_folder
+from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
 from fairseq_headprune.experiments import pareto, points
 from fairseq_headprune.experiments import run as running
 from fairseq_headprune.experiments.analyse import Analysis, draw_figures
@@ -51,11 +52,15 @@ def add_arguments(parser):
     add(
         "--out",
         required=True,
-        type=lambda text: Path(out_folder(text)),
+        type=folder("--out"),
         help="folder for the runs, one folder a point; the same command continues an interrupted sweep",
     )
-    add("--results", type=Path, help="also write the points' JSON files and the table here")
-    add("--figures", type=Path, help="draw Figures 7 to 10 and Table 2 of --results into this folder")
+    add("--results", type=folder("--results"), help="write the points' JSON files and the table here too")
+    add(
+        "--figures",
+        type=folder("--figures"),
+        help="draw Figures 7 to 10 and Table 2 of --results into this folder",
+    )
     add(
         "--test",
         action="append",
@@ -186,14 +191,14 @@ def run(args):
     sweep = running.Sweep(
         args.baseline,
         args.data,
-        args.out,
+        Path(args.out),
         tuple(running.parse_test(t) for t in args.test),
         args.target_lang,
         budget,
         args.beam,
         args.generate_tokens,
         args.threads,
-        args.results,
+        Path(args.results) if args.results else None,
         analysis,
         tuple(running.parse_test(t, "--elsewhere") for t in args.elsewhere),
     )
@@ -204,10 +209,9 @@ def run(args):
         for point in grid:
             print(point)
         return
-    devices = split(args.devices, ",") or [""] * args.jobs
-    running.run_sweep(sweep, grid, devices)
+    running.run_sweep(sweep, grid, split(args.devices, ",") or [""] * args.jobs)
     if args.no_table:
         return
-    print(pareto.compare(args.out, args.results))
+    print(pareto.compare(sweep.out, sweep.results))
     if args.figures:
-        draw_figures(args.results, args.figures)
+        draw_figures(sweep.results, args.figures)

@@ -1,12 +1,10 @@
 """Writing a dump so that a killed run loses one shard at most and the same command goes on."""
 
-import fcntl
 import json
 import logging
 import os
 import shutil
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -15,7 +13,9 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
 
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.errors import CannotWrite, UserError
+from fairseq_headprune.base.locking import NAME as LOCK
+from fairseq_headprune.base.locking import FolderLock
 from fairseq_headprune.dump.format import (
     ATTENTION_DTYPE,
     MANIFEST,
@@ -34,10 +34,6 @@ from fairseq_headprune.units.layout import HeadLayout
 logger = logging.getLogger(__name__)
 
 Arrays = Mapping[str, np.ndarray]
-
-# A worker that loads data outlives a killed run by seconds; it must not hold the run's lock so long.
-_locks: "weakref.WeakSet" = weakref.WeakSet()
-os.register_at_fork(after_in_child=lambda: [lock.close() for lock in list(_locks)])
 
 
 class DumpWriter:
@@ -77,37 +73,26 @@ class DumpWriter:
             self._claim()
             self._begin()
         except OSError as error:
-            self._release(unlink=True)
+            self._release()
             raise UserError(
                 f"cannot write to the dump directory {directory} ({error.strerror or error}): give "
                 "one that can be made and written"
             ) from None
         except UserError:
-            self._release(unlink=True)
+            self._release()
             raise
+
+    def _release(self):
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
 
     def _claim(self):
         present = sorted(p.name for p in self.directory.iterdir())
-        ours = {".lock", MANIFEST + ".tmp"}  # all that a run killed at its very start leaves
+        ours = {LOCK, MANIFEST + ".tmp"}  # all that a run killed at its very start leaves
         if MANIFEST not in present and not ours.issuperset(present):
             raise UserError(f"{self.directory} is not empty and is not a dump: give a new or empty directory")
-        lock = open(self.directory / ".lock", "w")
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            lock.close()
-            raise UserError(
-                f"another run is writing to {self.directory}: wait for it or give another directory"
-            ) from None
-        self._lock = lock
-        _locks.add(lock)
-
-    def _release(self, unlink: bool = False):
-        if self._lock is not None:
-            if unlink:  # while it is held: what another run has locked since is not ours
-                (self.directory / ".lock").unlink(missing_ok=True)
-            self._lock.close()
-            self._lock = None
+        self._lock = FolderLock(self.directory)
 
     def _begin(self):
         if not (self.directory / MANIFEST).exists():
@@ -203,7 +188,7 @@ class DumpWriter:
             self.manifest["counts"]["shards"] += 1
             self._write_manifest()
         except (OSError, SafetensorError) as error:
-            raise UserError(
+            raise CannotWrite(
                 f"cannot write {self.directory / name}: {error}; the shards before it are whole, "
                 "and the same command goes on after them"
             ) from None
@@ -233,7 +218,10 @@ class DumpWriter:
             self.flush()
             self.manifest["complete"] = complete
             self._write_manifest()
-            self._release(unlink=True)
+        except OSError as error:
+            raise CannotWrite(
+                f"cannot write {self.directory / MANIFEST}: {error.strerror or error}"
+            ) from None
         finally:
             self._release()
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.errors import UserError, goes_on
+from fairseq_headprune.base.locking import FolderLock
 from fairseq_headprune.base.steps import Steps, read_json, write_json
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
@@ -73,11 +74,16 @@ def run_sweep(sweep: Sweep, points: Sequence[Point], devices: Sequence[str] = ("
     Returns their results in order. A point that fails does not stop the others; the first error is
     raised at the end.
     """
+    check_sweep(sweep, points)
+    with FolderLock(sweep.out), goes_on("the same command goes on after the steps that are finished"):
+        return _run_points(sweep, points, devices)
+
+
+def _run_points(sweep, points, devices) -> list[dict[str, Any]]:
     free: Queue = Queue()
     for device in devices:
         free.put(device)
     futures: dict[str, Any] = {}
-    check_sweep(sweep, points)
 
     def work(point: Point) -> dict[str, Any]:
         if needs(point) in futures:

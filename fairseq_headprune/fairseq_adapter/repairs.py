@@ -137,9 +137,9 @@ def keep_every_sentence():
 def report_user_errors():
     """fairseq's command lines end with a traceback; a mistake of the user deserves one sentence.
 
-    A UserError that nobody catches is printed as such, with exit status 2.
+    A UserError that nobody catches is printed as such, with exit status 2; Ctrl-C is no fault at all.
     """
-    from fairseq_headprune.base.errors import UserError, exit_with
+    from fairseq_headprune.base.errors import UserError, exit_interrupted, exit_with
 
     previous = sys.excepthook
     if getattr(previous, "reports_user_errors", False):
@@ -148,6 +148,8 @@ def report_user_errors():
     def hook(kind, error, traceback):
         if isinstance(error, UserError):
             exit_with(error)
+        if isinstance(error, KeyboardInterrupt):
+            exit_interrupted("the same command goes on from what it has saved")
         previous(kind, error, traceback)
 
     hook.reports_user_errors = True

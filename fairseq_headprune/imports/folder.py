@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.files import writing
 from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.imports.source import Source
 from fairseq_headprune.imports.vocabulary import dictionary
@@ -23,17 +24,16 @@ def write_whole(out, fill: Callable[[Path], None], option: str = "--out") -> Non
         raise UserError(f"{option} {out} exists already: name a new folder")
     temporary = None
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
-        fill(temporary)
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o777 & ~umask)
-        if out.exists():
-            out.rmdir()
-        os.replace(temporary, out)
-    except OSError as error:
-        raise UserError(f"cannot write {out}: {error.strerror or error}") from None
+        with writing(out):
+            out.parent.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}."))
+            fill(temporary)
+            umask = os.umask(0)
+            os.umask(umask)
+            temporary.chmod(0o777 & ~umask)
+            if out.exists():
+                out.rmdir()
+            os.replace(temporary, out)
     finally:
         if temporary is not None and temporary.exists():
             shutil.rmtree(temporary, ignore_errors=True)

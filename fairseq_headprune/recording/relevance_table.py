@@ -1,14 +1,12 @@
 """Head relevance averaged over a corpus (paper, A.3), one sentence at a time, and how it is shown."""
 
 import json
-import os
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import torch
 
-from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.files import write_text
 from fairseq_headprune.lrp import Average
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
 
@@ -99,12 +97,4 @@ class RelevanceTable:
 
 def save_json(data: Mapping, path) -> None:
     """Write a JSON file, whole or not at all."""
-    path = Path(path)
-    temporary = path.with_name(f"{path.name}.tmp")
-    try:
-        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        os.replace(temporary, path)
-    except OSError as error:
-        if path.parent.is_dir():
-            temporary.unlink(missing_ok=True)
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    write_text(path, json.dumps(data, indent=1) + "\n")

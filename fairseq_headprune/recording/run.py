@@ -3,17 +3,16 @@
 import platform
 import shutil
 import sys
-import tempfile
 import time
 import zlib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import nn
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import check_file
 from fairseq_headprune.dump import (
     DumpWriter,
     estimate_bytes,
@@ -100,7 +99,7 @@ class RunRecord:
             versions=versions(),
         )
         if options.table:
-            _check_writable(options.table)
+            check_file(options.table, "--relevance-table", make=False)
         self.writer = None
         if options.dump:
             self.writer = DumpWriter(options.dump, self.manifest)
@@ -252,15 +251,3 @@ class RunRecord:
 
 def _fingerprint(words: list[str]) -> int:
     return zlib.crc32(" ".join(words).encode("utf-8"))
-
-
-def _check_writable(path: str) -> None:
-    try:
-        if Path(path).is_dir():
-            raise IsADirectoryError
-        # only trying tells: permissions say nothing of a file system that takes no files
-        tempfile.TemporaryFile(dir=Path(path).parent).close()
-    except OSError:
-        raise UserError(
-            f"cannot write --relevance-table {path}: name a file in a folder that exists and can be written"
-        ) from None

@@ -1,13 +1,13 @@
 """What the benchmark programs share: options, the JSON file, and tables."""
 
 import json
-import os
 import sys
-import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.files import write_text
+from fairseq_headprune.base.outputs import file
 from fairseq_headprune.base.timing import conditions
 
 
@@ -20,7 +20,7 @@ def add_common_options(parser, repeats: int = 5, device: bool = True) -> None:
         add("--device", default="cpu", help="cpu or cuda (default: cpu)")
     else:
         parser.set_defaults(device="cpu")
-    add("--out", help="JSON file to write (replaced if it exists)")
+    add("--out", type=file("--out", make=False), help="JSON file to write (replaced if it exists)")
 
 
 class Run:
@@ -57,8 +57,6 @@ def run_of(program: str, args):
 
     if args.repeats < 1 or args.threads < 1:
         raise UserError("--repeats and --threads must be at least 1")
-    if args.out and not Path(args.out).resolve().parent.is_dir():
-        raise UserError(f"--out: the folder of {args.out} does not exist, create it first")
     if args.device.startswith("cuda") and not torch.cuda.is_available():
         raise UserError("--device cuda: no such device here")
     torch.set_num_threads(args.threads)
@@ -75,13 +73,7 @@ def run_of(program: str, args):
 
 def write_json(path, data) -> None:
     """Whole or not at all."""
-    path = Path(path)
-    handle, partial = tempfile.mkstemp(dir=path.resolve().parent, prefix=f".{path.name}.")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        json.dump(data, out, indent=1)
-        out.write("\n")
-    os.chmod(partial, 0o644)
-    os.replace(partial, path)
+    write_text(path, json.dumps(data, indent=1) + "\n")
 
 
 def with_quartiles(spread: dict[str, float], form: str) -> str:

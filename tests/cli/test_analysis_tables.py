@@ -13,12 +13,14 @@ from fairseq_headprune.analysis.ablation import sentence_loss
 from fairseq_headprune.analysis.ablation import table as ablation_table
 from fairseq_headprune.analysis.ablation.heads_off import heads_off
 from fairseq_headprune.analysis.ablation.sentence_loss import Scorer
+from fairseq_headprune.base.locking import FolderLock
 from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.commands import main
 from fairseq_headprune.units.layout import Head, parse_head
 from tests.helpers.analysis_tables import ablation, sweep, write_points
 from tests.helpers.command_lines import USER_DIR, generate
 from tests.helpers.dumps import conllu_text, random_attention, write_dump
+from tests.helpers.full_disk import files_end_at
 from tests.helpers.heads_json import heads_json, write_heads_json
 from tests.helpers.small_models import batch, dictionary, small_transformer
 from tests.reference.matched_change import matched_change
@@ -31,8 +33,13 @@ def run(*arguments):
 
 def refused(capsys, *arguments):
     """The sentence of a refusal: status 2, one line, no traceback."""
+    return refused_by(capsys, lambda: run(*arguments))
+
+
+def refused_by(capsys, start):
+    """The same of whatever is called."""
     with pytest.raises(SystemExit) as stop:
-        run(*arguments)
+        start()
     assert stop.value.code == 2
     lines = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
@@ -93,7 +100,7 @@ def test_ablate_measures_every_head_and_some_bleu(ablate, tmp_path, capsys):
     assert not (tmp_path / "out" / "ablation.partial.jsonl").exists()
 
 
-def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch):
+def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch, capsys):
     original, calls = Scorer.losses, []
 
     def stops(self, off=()):
@@ -104,8 +111,12 @@ def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Scorer, "losses", stops)
     stop_at = 6  # the whole model and four heads
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(SystemExit) as stop:
         ablate("--types", "enc-self", "--kinds", "without")
+    assert stop.value.code == 130
+    assert capsys.readouterr().err.endswith(
+        "interrupted: what is measured is kept, and the same command goes on from there\n"
+    )
     partial = tmp_path / "out" / "ablation.partial.jsonl"
     assert not (tmp_path / "out" / "ablation.json").exists() and len(partial.read_text().splitlines()) == 5
     with open(partial, "a") as file:
@@ -117,6 +128,28 @@ def test_an_interrupted_ablation_goes_on(ablate, tmp_path, monkeypatch):
     calls = []
     ablate("--types", "enc-self", "--kinds", "without,layer")
     assert [len(off) for off in calls] == [0, 4, 4]
+
+
+def test_an_ablation_on_a_full_disk_goes_on(ablate, tmp_path, monkeypatch, capsys):
+    some = ("--types", "enc-self", "--kinds", "without")
+    with files_end_at(900):
+        assert "goes on from there" in refused_by(capsys, lambda: ablate(*some))
+    partial = (tmp_path / "out" / "ablation.partial.jsonl").read_text()
+    kept = partial.count("\n") - 1
+    assert kept > 0 and not partial.endswith("\n")
+    calls, original = [], Scorer.losses
+    monkeypatch.setattr(Scorer, "losses", lambda self, off=(): (calls.append(off), original(self, off))[1])
+    ablate(*some)
+    assert len(calls) == 1 + 8 - kept
+    assert len(ablation_table.by_head(ablation_table.read(tmp_path / "out" / "ablation.json"))) == 8
+
+
+def test_two_ablations_do_not_write_to_one_folder(ablate, tmp_path, capsys):
+    (tmp_path / "out").mkdir()
+    with FolderLock(tmp_path / "out"):
+        assert "another run is writing to" in refused_by(capsys, ablate)
+    ablate("--types", "enc-self", "--kinds", "layer")
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["ablation.csv", "ablation.json"]
 
 
 def test_ablate_refuses_what_makes_no_sense(ablate, tmp_path, capsys):
@@ -439,8 +472,8 @@ def test_maps_refuses_what_the_dump_lacks(dump, tmp_path, capsys):
     for text in ("x", "²", ""):
         assert "write ids like 3,17" in refused(capsys, "maps", dump, "--sentences", text, "--out", out)
     assert "no attention to take" in refused(capsys, "maps", dump, "--types", "none", "--out", out)
-    assert "is a folder, so name a file" in refused(capsys, "maps", dump, "--out", tmp_path)
-    assert "is a folder, so name a file" in refused(capsys, "maps", dump, "--out", "")
+    assert "is a folder: name a file" in refused(capsys, "maps", dump, "--out", tmp_path)
+    assert "--out is empty: name a file" in refused(capsys, "maps", dump, "--out", "")
     assert "has no map of it" in refused(capsys, "maps", dump, "--mark", "enc-self:9:0", "--out", out)
     assert not out.exists()
 

@@ -56,8 +56,8 @@ def test_what_removal_gives_is_told_from_what_our_program_gives(tiny, tmp_path, 
         (["a=1.pt", "--max-sentences", "-1"], "--max-sentences"),
         (["a=1.pt", "--tokenize", "no"], "--tokenize"),
         (["a=1.pt", "--json", "no/such/x.json"], "--json no/such/x.json"),
-        (["a=1.pt", "--json", "."], "--json '.' is not a file: name the JSON file"),
-        (["a=1.pt", "--json", ""], "--json '' is not a file: name the JSON file"),
+        (["a=1.pt", "--json", "."], "--json . is a folder: name a file"),
+        (["a=1.pt", "--json", ""], "--json is empty: name a file"),
     ],
 )
 def test_bad_input(tiny, words, message, capsys):

@@ -1,5 +1,6 @@
 """``python -m analysis roles`` from dump to files: whole runs, interrupted runs and bad input."""
 
+import contextlib
 import csv
 import functools
 import json
@@ -14,6 +15,7 @@ from fairseq_headprune.analysis.roles import stream
 from fairseq_headprune.base.progress import Checkpoint
 from fairseq_headprune.commands import COMMANDS, main
 from tests.helpers.dumps import conllu_text, pointing, random_attention, write_dump
+from tests.helpers.full_disk import files_end_at
 
 TREE = [
     ("A", 2, "det"),
@@ -58,6 +60,12 @@ def run(case, out, *more):
         ["roles", str(case / "dump"), "--conllu", str(case / "trees.conllu"), "--frequencies",
          str(case / "dict.txt"), "--out", str(out), "--rare-top", "2", "--bootstrap", "100", *more]
     )  # fmt: skip
+
+
+def interrupted(case, out, *more):
+    with pytest.raises(SystemExit) as stop:
+        run(case, out, *more)
+    return stop.value.code == 130
 
 
 def content(out):
@@ -129,8 +137,8 @@ def test_a_killed_run_goes_on_and_ends_the_same(case, tmp_path, monkeypatch, cap
     monkeypatch.setattr(roles_command, "Checkpoint", Often)
     monkeypatch.setattr(stream.Analysis, "add_shard", add_shard)
     out = tmp_path / "out"
-    assert run(case, out) == 130
-    assert "interrupted" in capsys.readouterr().err
+    assert interrupted(case, out)
+    assert capsys.readouterr().err.endswith("interrupted: the same command goes on from where it was\n")
     assert not (out / "heads.json").exists() and (out / "roles.partial.npz").exists()
     assert run(case, out) == 0
     assert seen[4] == seen[3] > seen[2] > 0  # it went on where it was
@@ -139,15 +147,42 @@ def test_a_killed_run_goes_on_and_ends_the_same(case, tmp_path, monkeypatch, cap
 
     # A state of other options is not continued.
     seen.clear()
-    assert run(case, out) == 130
+    assert interrupted(case, out)
     seen.clear()
-    assert run(case, out, "--rare-top", "3", "--quiet") == 130
+    assert interrupted(case, out, "--rare-top", "3", "--quiet")
     assert seen[0] == 0
+
+
+def test_a_full_disk_loses_nothing_and_two_runs_are_not_mixed(case, tmp_path, monkeypatch, capsys):
+    """The same of a disk that is full on the way; and meanwhile nobody else writes there."""
+    out, save = tmp_path / "out", Checkpoint.save
+
+    def full_at_the_third(self, tallies, state, now=False):
+        with pytest.raises(SystemExit):
+            run(case, out)  # the same command in another window
+        assert "another run is writing to" in capsys.readouterr().err
+        with files_end_at(100) if state["shard"] == 3 else contextlib.nullcontext():
+            return save(self, tallies, state, now=True)
+
+    monkeypatch.setattr(Checkpoint, "save", full_at_the_third)
+    with pytest.raises(SystemExit) as stop:
+        run(case, out, "--quiet")
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and said.count("\n") == 1
+    assert said.endswith("roles.partial.npz: File too large; the same command goes on from where it was\n")
+    assert sorted(p.name for p in out.iterdir()) == ["roles.partial.npz", "unaligned.partial.jsonl"]
+    monkeypatch.undo()
+    began = []
+    real = stream.run
+    monkeypatch.setattr(stream, "run", lambda *a: (began.append(a[2]), real(*a)))
+    assert run(case, out) == 0 and began == [2]
+    assert run(case, tmp_path / "whole") == 0
+    assert content(out) == content(tmp_path / "whole") and not (out / ".lock").exists()
 
 
 def test_output_that_cannot_be_written(case, tmp_path, capsys):
     out = tmp_path / "out"
-    (out / "heads.csv.tmp").mkdir(parents=True)
+    (out / "heads.csv").mkdir(parents=True)
     with pytest.raises(SystemExit) as stop:
         run(case, out)
     assert stop.value.code == 2 and "cannot write" in capsys.readouterr().err
@@ -229,7 +264,7 @@ def test_options_that_make_no_sense(case, tmp_path, capsys, args, message):
 def test_dumps_that_are_none(case, tmp_path, capsys):
     assert "is not a dump" in fails(capsys, tmp_path / "out", case)
     (tmp_path / "file").write_text("")
-    assert "cannot make the output directory" in fails(capsys, tmp_path / "file" / "out", case / "dump")
+    assert "is a file, so name another folder" in fails(capsys, tmp_path / "file" / "out", case / "dump")
 
 
 def test_the_dispatcher(capsys):

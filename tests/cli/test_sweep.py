@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+import sys
 
 import pytest
 
-from fairseq_headprune.base import steps
+from fairseq_headprune.base import files, steps
+from fairseq_headprune.base.locking import FolderLock
 from fairseq_headprune.commands import main
 from fairseq_headprune.experiments import commands, pareto
 from fairseq_headprune.units.layout import HeadLayout
@@ -236,6 +238,48 @@ def test_references_in_pieces_are_refused(tiny, tmp_path, capsys):
     with pytest.raises(SystemExit):
         sweep(arguments(tiny, tmp_path / "runs", "--dry-run", "--elsewhere", f"x=test:{pieces}"))
     assert "pieces.txt are BPE pieces (@@): give detokenised text" in capsys.readouterr().err
+
+
+def test_an_end_on_the_way_is_a_sentence(tiny, tmp_path, capsys, in_process, monkeypatch):
+    """Ctrl-C, a second sweep in the same folder, a disk that takes no more."""
+    out = tmp_path / "runs"
+    only = arguments(tiny, out, "--lambdas", "none", "--only", "baseline", "--no-table")
+    in_process["die_at"] = 0
+    monkeypatch.setattr(sys.modules[__name__], "Interrupted", KeyboardInterrupt)
+    assert ends(only, capsys) == (
+        130,
+        "interrupted: the same command goes on after the steps that are finished",
+    )
+    with FolderLock(out):
+        status, said = ends(only, capsys)
+    assert status == 2 and said.startswith(f"error: another run is writing to {out}")
+    in_process["die_at"] = None
+    with monkeypatch.context() as full:
+        replace = files.os.replace
+
+        def takes_no_more(temporary, path):
+            if path.name == "translations.json":
+                raise OSError(28, "No space left on device")
+            replace(temporary, path)
+
+        full.setattr(files.os, "replace", takes_no_more)
+        status, said = ends(only, capsys)
+    assert (
+        status == 2
+        and "baseline/translations.json: No space left on device; the same command goes on" in said
+    )
+    assert not (out / "baseline" / "translations.json").exists()
+    done = len(in_process["ran"])
+    sweep(only)
+    assert len(in_process["ran"]) == done + 1  # what is left: validation
+    assert (out / "baseline" / "result.json").exists() and not (out / ".lock").exists()
+
+
+def ends(args, capsys):
+    """Status of a sweep that does not end well, and the last line that it says."""
+    with pytest.raises(SystemExit) as stopped:
+        sweep(args)
+    return stopped.value.code, capsys.readouterr().err.splitlines()[-1]
 
 
 def test_a_failed_command_is_named_with_its_log(tmp_path):

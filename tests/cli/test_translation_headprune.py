@@ -284,6 +284,33 @@ def test_removed_heads(tiny, tmp_path):
 # -- interruption and refusals -----------------------------------------------------------------
 
 
+STOPPED = """
+import sys
+from fairseq_cli.generate import cli_main
+from fairseq_headprune.recording.run import RunRecord
+add, seen = RunRecord.add, []
+def stops(self, *sentence):
+    seen.append(sentence)
+    if len(seen) == 8:
+        raise KeyboardInterrupt
+    add(self, *sentence)
+RunRecord.add = stops
+cli_main()
+"""
+
+
+def test_ctrl_c_ends_with_how_to_go_on(tiny, tmp_path):
+    args = [*arguments(tiny), *OURS, "--dump-attention", tmp_path / "d"]
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, *map(str, args)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 130 and "Traceback" not in done.stderr
+    said = [line for line in done.stderr.splitlines() if not line.startswith("20")]  # no log lines
+    assert "interrupted: the same command goes on from what it has saved" in said
+    assert said[-1] == f"the same command goes on with the sentences missing in {tmp_path / 'd'}"
+    assert len(open_dump(tmp_path / "d")) == 7
+
+
 def interrupted(monkeypatch, count, args):
     """fairseq-generate, stopped after recording so many sentences; the numbers of all that it came to."""
     add, seen = RunRecord.add, []

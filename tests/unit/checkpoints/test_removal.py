@@ -10,10 +10,12 @@ import torch
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
+from fairseq_headprune.commands import main
 from fairseq_headprune.nn.projections import existing_layout
 from fairseq_headprune.selection import choose
 from fairseq_headprune.units.layout import Head, HeadLayout
 from tests.helpers import checkpoint_files
+from tests.helpers.full_disk import files_end_at
 from tests.helpers.our_models import config, gated, set_log_a, stock
 from tests.helpers.small_models import batch, randomise
 from tests.helpers.translate import beam, logits, same_translations
@@ -247,3 +249,18 @@ def test_outputs_appear_whole_or_not_at_all(tmp_path, monkeypatch):
     with pytest.raises(UserError, match="disk full"):
         removal.save({}, out, force=True)
     assert out.read_bytes() == b"precious" and os.listdir(tmp_path) == ["out.pt"]
+
+
+def test_a_full_disk_is_said_in_a_sentence_and_before_the_work_where_possible(tmp_path, capsys, monkeypatch):
+    path = checkpoint_files.write(stock(), tmp_path / "stock.pt", "transformer")
+    layout = '{"enc_self": [[0], [1]], "dec_self": [[0], [1]], "dec_enc": [[0], [1]]}'
+    with files_end_at(3000), pytest.raises(SystemExit) as stop:
+        main(["remove", path, tmp_path / "small.pt", "--layout", layout])
+    said = capsys.readouterr().err
+    assert stop.value.code == 2 and said.startswith(f"error: cannot write {tmp_path}/small.pt: ")
+    assert said.count("\n") == 1 and os.listdir(tmp_path) == ["stock.pt"]
+
+    monkeypatch.setattr(checkpoints, "load_checkpoint", None)  # not reached
+    with pytest.raises(SystemExit) as stop:
+        main(["remove", path, tmp_path / "no" / "small.pt", "--layout", layout])
+    assert stop.value.code == 2 and "does not exist: create it first" in capsys.readouterr().err
