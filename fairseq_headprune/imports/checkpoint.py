@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from omegaconf import OmegaConf
 from torch import Tensor
 
+from fairseq_headprune.checkpoints.reading import plain
 from fairseq_headprune.imports import names
 from fairseq_headprune.imports.source import Source
 from fairseq_headprune.imports.vocabulary import fairseq_order
@@ -81,28 +83,35 @@ def model_options(source: Source) -> dict[str, Any]:
     }
 
 
+def configuration(options: dict[str, Any], languages: tuple[str, str]) -> dict[str, Any]:
+    """What fairseq-train would have written: every section, since options of one refer to those of others."""
+    from fairseq.dataclass.configs import FairseqConfig
+
+    whole = plain(OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True))
+    sections = {name: section for name, section in whole.items() if isinstance(section, dict)}
+    return {
+        **sections,
+        "_name": None,
+        "model": options,
+        "task": {
+            "_name": "translation",
+            "data": "",
+            "source_lang": languages[0],
+            "target_lang": languages[1],
+            "left_pad_source": True,
+            "left_pad_target": False,
+            "max_source_positions": options["max_source_positions"],
+            "max_target_positions": options["max_target_positions"],
+            "eval_bleu": False,
+        },
+        "criterion": {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1},
+    }
+
+
 def build(source: Source, languages: tuple[str, str]) -> dict[str, Any]:
     """The whole checkpoint, of plain types and tensors."""
-    options = model_options(source)
     return {
-        "cfg": {
-            "_name": None,
-            "common": {"_name": None, "user_dir": None},
-            "model": options,
-            "task": {
-                "_name": "translation",
-                "data": "",
-                "source_lang": languages[0],
-                "target_lang": languages[1],
-                "left_pad_source": True,
-                "left_pad_target": False,
-                "max_source_positions": options["max_source_positions"],
-                "max_target_positions": options["max_target_positions"],
-                "eval_bleu": False,
-            },
-            "criterion": {"_name": "label_smoothed_cross_entropy", "label_smoothing": 0.1},
-            "checkpoint": {"_name": None, "finetune_from_model": None},
-        },
+        "cfg": configuration(model_options(source), languages),
         "args": None,
         "model": weights(source),
         "optimizer_history": [
