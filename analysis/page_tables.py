@@ -287,19 +287,25 @@ def without_table(folder: Path) -> str:
     return off_table(folder, "without")
 
 
+def _types(records) -> list[str]:
+    """The attention types that records are about."""
+    return [t for t in ATTENTION_TYPES if any(r["type"] == t for r in records)]
+
+
 def alone_table(folder: Path) -> str:
     """A head alone in its layer, beside the layer without any: least and most loss, by layer."""
     records = _records(folder)
+    types = _types(records)
     rows = [
         [
             "layer",
-            *[f"{flag(t)}: {c}" for t in ATTENTION_TYPES for c in ("none left", "one left, best", "worst")],
+            *[f"{flag(t)}: {c}" for t in types for c in ("none left", "one left, best", "worst")],
         ]
     ]
     layers = sorted({r["layer"] for r in records if r["kind"] == "alone"}, reverse=True)
     for layer in layers:
         cells = [layer]
-        for type in ATTENTION_TYPES:
+        for type in types:
             mine = [r for r in records if r["layer"] == layer and r["type"] == type]
             whole = next((r for r in mine if r["kind"] == "layer"), None)
             alone = sorted((r for r in mine if r["kind"] == "alone"), key=lambda r: r["difference"])
@@ -316,15 +322,13 @@ def alone_table(folder: Path) -> str:
 def layers_table(folder: Path) -> str:
     """Whole layers off: change of the loss, highest layer first."""
     found = {(r["layer"], r["type"]): r for r in _records(folder) if r["kind"] == "layer"}
-    rows = [["layer", *map(flag, ATTENTION_TYPES)]]
+    types = _types(_records(folder))
+    rows = [["layer", *map(flag, types)]]
     for layer in sorted({layer for layer, _ in found}, reverse=True):
         rows.append(
             [
                 layer,
-                *[
-                    _change(found[layer, t], digits=3) if (layer, t) in found else "–"
-                    for t in ATTENTION_TYPES
-                ],
+                *[_change(found[layer, t], digits=3) if (layer, t) in found else "–" for t in types],
             ]
         )
     return files.markdown(rows)

@@ -64,6 +64,8 @@ def read(path) -> RelevanceTable:
 def _holds(shares: np.ndarray, layers) -> bool:
     """Whether an array ``[layers, heads]`` has a value for each head."""
     last = max((head for layer in layers for head in layer), default=-1)
+    if not len(layers):
+        return shares.size == 0
     return shares.ndim == 2 and len(shares) == len(layers) and last < shares.shape[1]
 
 
@@ -108,7 +110,7 @@ def agreement(one: RelevanceTable, two: RelevanceTable) -> dict[str, dict[str, A
     ``mean`` of these. ``same_top``: layers whose most relevant head is the same.
     """
     result = {}
-    for type in ATTENTION_TYPES:
+    for type in one.layout.types:
         every = [head for head in one.layout if head.type == type]
         layers = [(n, list(heads)) for n, heads in enumerate(one.layout[type]) if len(heads) > 1]
         rows = [(one.shares[type][n, heads], two.shares[type][n, heads]) for n, heads in layers]
@@ -138,8 +140,8 @@ def dominance(table: RelevanceTable) -> dict[str, list[dict[str, float]]]:
     compared with ``uniform``, 1 / heads; ``effective``: exp of the entropy of the shares, the number
     of equally relevant heads that would spread as much.
     """
-    result = {}
-    for type in ATTENTION_TYPES:
+    result: dict[str, list[dict[str, float]]] = {}
+    for type in table.layout.types:
         result[type] = []
         for layer, heads in enumerate(table.layout[type]):
             if not heads:
@@ -202,7 +204,7 @@ def compare(tables: Sequence[RelevanceTable], halves=()) -> dict[str, Any]:
         ],
         "dominance": {table.rule: dominance(table) for table in tables},
         "top": {
-            table.rule: {t: [str(head) for head in top_heads(table, t)] for t in ATTENTION_TYPES}
+            table.rule: {t: [str(head) for head in top_heads(table, t)] for t in table.layout.types}
             for table in tables
         },
     }
@@ -213,7 +215,7 @@ def markdown(comparison: Mapping[str, Any]) -> str:
     lines = ["| rules | type | all heads | within layers, mean | same first head |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for pair in comparison["agreement"]:
-        for type in ATTENTION_TYPES:
+        for type in (t for t in ATTENTION_TYPES if t in pair):
             row = pair[type]
             one, two = pair["rules"]
             cells = [f"{one}, two halves" if one == two else f"{one} and {two}", flag(type)]
@@ -223,7 +225,7 @@ def markdown(comparison: Mapping[str, Any]) -> str:
     lines += ["", "| rule | type | first head, by layer | best two | effective heads |"]
     lines += ["| --- | --- | --- | --- | --- |"]
     for rule, types in comparison["dominance"].items():
-        for type in ATTENTION_TYPES:
+        for type in types:
             columns = [
                 " ".join(f"{row[key]:.{digits}f}" for row in types[type])
                 for key, digits in (("first", 2), ("two", 2), ("effective", 1))

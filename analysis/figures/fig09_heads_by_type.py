@@ -22,8 +22,9 @@ def draw(inputs):
         raise Missing("at least two points of the setting 'all'")
     found = rows(points)
     figure, axes = pyplot.subplots(figsize=(4.4, 2.8))
-    for type, look in style.TYPES.items():
-        axes.plot([pruned for pruned, _ in found], [heads[type] for _, heads in found], **look)
+    for type in points[0].layout.types:
+        numbers = [heads[type] for _, heads in found]
+        axes.plot([pruned for pruned, _ in found], numbers, **style.TYPES[type])
     total = sum(found[0][1].values()) + found[0][0]
     axes.set_xlabel(f"pruned heads of all types (of {total})")
     axes.set_ylabel("active heads")

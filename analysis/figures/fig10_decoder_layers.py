@@ -29,8 +29,10 @@ def draw(inputs):
     points = [p for p in inputs.sweep("all") if p.gated or p.method == "baseline"]
     if len(points) < 2:
         raise Missing("at least two points of the setting 'all'")
-    figure, panels = pyplot.subplots(1, 2, figsize=(6.6, 2.7), sharey=True)
-    for axes, type in zip(panels, ("dec_self", "dec_enc")):
+    types = [t for t in points[0].layout.types if t != "enc_self"]
+    figure, grid = pyplot.subplots(1, len(types), figsize=(3.3 * len(types), 2.7), sharey=True, squeeze=False)
+    panels = grid[0]
+    for axes, type in zip(panels, types):
         found = rows(points, type)
         pairs = pairs_of_layers(len(points[0].layout[type]))
         for i, pair in enumerate(pairs):

@@ -6,6 +6,7 @@ long and in the same way, without the penalty.
 
 from fairseq_headprune.analysis.figures.inputs import Missing, comparable
 from fairseq_headprune.base import files
+from fairseq_headprune.units.layout import flag
 
 
 def _difference(compared):
@@ -22,13 +23,12 @@ def title(point):
 
 def rows(points):
     """Cells, a row a model: whole model and control first, then fewer and fewer heads."""
+    types = points[0].layout.types
     scratch = {p.layout.to_json(): p for p in points if p.method == "scratch"}
     found = [
         [
             "model",
-            "enc-self",
-            "dec-self",
-            "dec-enc",
+            *map(flag, types),
             "all",
             "BLEU",
             "to its control",
@@ -42,7 +42,7 @@ def rows(points):
         found.append(
             [
                 title(point),
-                *map(str, point.heads.values()),
+                *[str(point.heads[t]) for t in types],
                 str(len(point.layout)),
                 f"{point.bleu:.2f}",
                 _difference(point.against_control()),

@@ -233,7 +233,11 @@ def readable(result: Mapping[str, Any]) -> str:
     """Markdown for people: models side by side, then what matches what."""
     models = result["models"]
     rows = [["", *[m["label"] for m in models]]]
-    rows += [[f"{flag(t)} heads", *[str(m["heads"][t]) for m in models]] for t in ATTENTION_TYPES]
+    rows += [
+        [f"{flag(t)} heads", *[str(m["heads"][t]) for m in models]]
+        for t in ATTENTION_TYPES
+        if any(m["heads"][t] for m in models)
+    ]
     for name in models[0]["functions"]:
         title = f"encoder heads: {'no function' if name == 'none' else name}"
         rows.append([title, *[str(m["functions"][name]) for m in models]])

@@ -7,7 +7,7 @@ from fairseq_headprune.analysis import relevance
 from fairseq_headprune.base import files
 from fairseq_headprune.base.outputs import folder
 from fairseq_headprune.dump import open_dump
-from fairseq_headprune.units.layout import ATTENTION_TYPES, flag
+from fairseq_headprune.units.layout import flag
 
 
 def add_arguments(parser):
@@ -43,10 +43,10 @@ def run(args):
     from fairseq_headprune.analysis.figures import grid, style
 
     # one scale for all, so that a flat map looks flat
-    top = max(rows.max() for table in tables for rows in table.shares.values())
+    top = max(rows.max() for table in tables for rows in table.shares.values() if rows.size)
     for table in tables:
         heads = relevance.head_table(table)
-        for type in ATTENTION_TYPES:
+        for type in table.layout.types:
             with style.applied():
                 title = f"{flag(type)}, rule {table.rule}"
                 figure = grid.heat(heads, type, "relevance", title, "share of the layer", limit=top)

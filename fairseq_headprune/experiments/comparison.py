@@ -25,7 +25,7 @@ from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.models.gated_transformer import GatedTransformerModel
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.translation.search import open_search
-from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
+from fairseq_headprune.units.layout import HeadLayout, flag
 
 NOTHING_REMOVED = "same program, nothing removed"
 
@@ -170,12 +170,13 @@ def row(name: str, one: Contestant, first: Contestant, same: Contestant, referen
 
 def table(rows: Sequence[Row]) -> str:
     """The rows for people, and below them the heads that the last checkpoint has, by layer."""
-    head = ["model", *(flag(t) for t in ATTENTION_TYPES), "BLEU", "parameters", "weights kB", "file kB"]
+    types = HeadLayout.from_dict(rows[0].layout).types
+    head = ["model", *(flag(t) for t in types), "BLEU", "parameters", "weights kB", "file kB"]
     cells = [[*head, "speed, same program", f"speed, {rows[0].name}"]]
     for r in rows:
         cells.append(
             [r.name]
-            + [str(r.heads[t]) for t in ATTENTION_TYPES]
+            + [str(r.heads[t]) for t in types]
             + [f"{r.bleu:.2f}", f"{r.parameters:,}", f"{r.weight_bytes / 1000:,.0f}"]
             + [f"{r.bytes / 1000:,.0f}", speed(r.times_same_program), speed(r.times)]
         )

@@ -1,6 +1,6 @@
 """Tables of a results page, made from the points' JSON files and put between its markers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from fairseq_headprune.base.errors import UserError
@@ -10,6 +10,9 @@ from fairseq_headprune.experiments.points import control_in
 Result = dict[str, Any]
 
 
+NAMES = {"enc_self": "enc", "dec_self": "dec", "dec_enc": "dec-enc"}
+
+
 def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     """A Markdown table."""
     rows = [header, ["---"] * len(header), *lines]
@@ -17,7 +20,13 @@ def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _heads(result: Result) -> list[str]:
-    return [str(n) for n in result["heads"].values()]
+    return [str(result["heads"][t]) for t in _types([result])]
+
+
+def _types(results: Iterable[Result]) -> dict[str, str]:
+    """Attention types that the models have, and their short names."""
+    layout = next(iter(results), {"layout": NAMES})["layout"]
+    return {t: name for t, name in NAMES.items() if layout[t]}
 
 
 def _bleu(result: Result, test: str) -> str:
@@ -53,9 +62,7 @@ def main_table(results: Mapping[str, Result]) -> str:
         )
     header = [
         "model",
-        "enc",
-        "dec",
-        "dec-enc",
+        *_types(results.values()).values(),
         "all",
         *tests,
         "together",
@@ -138,9 +145,12 @@ def layer_table(results: Mapping[str, Result]) -> str:
     for row in pareto.rows(list(results.values())):
         r = row["result"]
         if r["method"] in ("l0", "l0-target", "keep"):
-            cells = [" ".join(str(len(layer)) for layer in layers) for layers in r["layout"].values()]
+            cells = [
+                " ".join(str(len(layer)) for layer in layers) for layers in r["layout"].values() if layers
+            ]
             lines.append([r["name"], *cells])
-    return markdown(["model", "enc, layers 0 to 5", "dec", "dec-enc"], lines)
+    first, *others = _types(results.values()).values()
+    return markdown(["model", f"{first}, layers 0 to 5", *others], lines)
 
 
 def encoder_heads_table(results: Mapping[str, Result], most: int = 15) -> str:

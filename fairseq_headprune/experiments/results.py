@@ -122,7 +122,7 @@ def versions() -> dict[str, str]:
 
 def one_line(result: Mapping[str, Any]) -> str:
     """A result for people who wait."""
-    heads = "/".join(str(n) for n in result["heads"].values())
+    heads = "/".join(str(result["heads"][t]) for t, layers in result["layout"].items() if layers)
     scores = " ".join(f"{n} {s['bleu']:.2f}" for n, s in result["scores"].items())
     loss = f", loss {result['valid']['loss']:.3f}" if result["valid"] else ""
     return f"heads {heads}, BLEU {scores}{loss}, {result['parameters']:,} parameters"

@@ -188,6 +188,11 @@ class HeadLayout:
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types that the model has at all: a decoder of SSRUs has no dec-self."""
+        return tuple(t for t in ATTENTION_TYPES if self[t])
+
     def counts(self) -> dict[str, int]:
         """Number of heads per type."""
         return {t: sum(len(layer) for layer in self[t]) for t in ATTENTION_TYPES}
@@ -229,7 +234,7 @@ class HeadLayout:
     def table(self, whole: Optional["HeadLayout"] = None) -> str:
         """Text table, a line per layer; heads of ``whole`` that are missing here show as dots."""
         whole = whole or self
-        types = [t for t in ATTENTION_TYPES if whole[t]]  # an SSRU decoder has no dec-self at all
+        types = whole.types
         columns = [[flag(t)] for t in types]
         depth = max(len(self[t]) for t in ATTENTION_TYPES)
         for column, key in zip(columns, types):

@@ -75,6 +75,22 @@ def test_dominance_of_known_layers(tmp_path):
     assert str(relevance.top_heads(table, "enc_self")[0]) == "enc-self:1:1"
 
 
+def test_a_decoder_without_self_attention_has_no_line_of_it(tmp_path):
+    for rule, seed in (("z-plus", 0), ("epsilon", 1)):
+        path = saved(tmp_path / f"{rule}.json", rule=rule, seed=seed, dec_self=[])
+        data = json.loads(path.read_text())
+        data["layout"]["dec_self"] = []
+        path.write_text(json.dumps(data))
+    assert (
+        main(["relevance", tmp_path / "z-plus.json", tmp_path / "epsilon.json", "--out", tmp_path / "out"])
+        == 0
+    )
+    pictures = {f"{rule}_{type}.png" for rule in ("z-plus", "epsilon") for type in ("enc-self", "dec-enc")}
+    assert {p.name for p in (tmp_path / "out").iterdir()} == pictures | {"agreement.json"}
+    comparison = json.loads((tmp_path / "out/agreement.json").read_text())
+    assert "dec_self" not in comparison["agreement"][0] and "dec-self" not in relevance.markdown(comparison)
+
+
 def test_tables_of_different_models_are_not_compared(tmp_path):
     tables = [
         relevance.read(saved(tmp_path / "a.json")),

@@ -33,6 +33,13 @@ def test_table_has_a_line_per_checkpoint_and_the_heads_of_the_last():
     assert text.endswith(LESS.table(FULL))
 
 
+def test_heads_that_a_model_has_none_of_are_no_column():
+    layout = HeadLayout(((0, 1),), (), ((1,),))
+    text = comparison.table([row("before", layout)])
+    assert text.split()[:4] == ["model", "enc-self", "dec-enc", "BLEU"] and "dec-self" not in text
+    assert text.splitlines()[1].split()[:4] == ["before", "2", "1", "12.35"]
+
+
 def test_speed_against_the_same_program_comes_first():
     removed = row("after", LESS)
     removed.times_same_program = {"median": 1.02, "q1": 1.0, "q3": 1.1}

@@ -1,6 +1,7 @@
 """Figures, read back from what was drawn."""
 
 import json
+from dataclasses import replace
 
 import matplotlib
 import numpy as np
@@ -285,6 +286,15 @@ def test_figures_9_and_10_count_heads_by_what_was_pruned(given):
     for axes, total in zip(figure.axes, (31, 30)):
         at = [line.get_ydata()[1] for line in axes.lines]
         assert len(at) == 3 and sum(at) == total
+
+
+def test_figures_9_and_10_and_table_2_leave_out_what_the_model_has_none_of(given):
+    for point in given.points:
+        object.__setattr__(point, "layout", replace(point.layout, dec_self=()))
+    axes = command.draw("fig09_heads_by_type", given)["fig09_heads_by_type"].axes[0]
+    assert len(axes.lines) == 2
+    assert len(command.draw("fig10_decoder_layers", given)["fig10_decoder_layers"].axes) == 1
+    assert "dec-self" not in command.draw("table02_all_types", given)["table02_all_types"]
 
 
 @pytest.mark.parametrize("layers, pairs", [(6, [(0, 1), (2, 3), (4, 5)]), (3, [(0, 1), (2,)]), (0, [])])
