@@ -113,6 +113,21 @@ def test_a_matrix_stored_for_generation_keeps_the_stock_path():
     assert not ours.can_fuse(model)
 
 
+def test_a_batch_without_targets_has_a_gradient_of_zero():
+    x, w, b = (torch.ones(*shape, requires_grad=True) for shape in ((3, 2), (5, 2), (5,)))
+    loss, nll, correct = fused.fused_cross_entropy(x, w, b, torch.full((3,), PAD), 0.1, PAD)
+    loss.backward()
+    assert loss == nll == correct == 0 and all((t.grad == 0).all() for t in (x, w, b))
+
+
+def test_the_gradient_is_given_once():
+    x, w = torch.ones(3, 2, requires_grad=True), torch.ones(5, 2)
+    loss, _, _ = fused.fused_cross_entropy(x, w, None, torch.full((3,), 4), 0.1, PAD)
+    loss.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="gives its gradient once"):
+        loss.backward()
+
+
 def test_a_half_precision_gradient_below_fp16_is_kept_for_the_loss_scale():
     x = torch.zeros(1, 2, dtype=torch.float16, requires_grad=True)
     w = torch.full((4, 2), 2.0**-24, dtype=torch.float16)
