@@ -6,7 +6,6 @@ Heads and gates are read from the file alone, without building the model or find
 import dataclasses
 import enum
 import os
-import pickle
 import re
 from argparse import Namespace
 from collections.abc import Sequence
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.guard import check_configuration
+from fairseq_headprune.checkpoints.pickles import foreign_name
 from fairseq_headprune.units import gates
 from fairseq_headprune.units.anatomy import PLACES
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
@@ -31,21 +31,25 @@ def read_file(path) -> dict[str, Any]:
         raise UserError(f"checkpoint {path} does not exist: name a file of fairseq-train")
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, EOFError, OSError, ValueError, KeyError, pickle.UnpicklingError) as error:
-        # torch has two sentences for it: one for any class, one for modules that are blocked
-        foreign = re.search(r"[Uu]nsupported (?:global: )?GLOBAL (\S+)", str(error))
-        if foreign:
-            raise UserError(
-                f"cannot read {path}: it holds an object of type {foreign[1]}, code that was not run, since "
-                "a file may do anything with it"
-            ) from None
+    except Exception as error:  # what is no checkpoint fails in any way, at any depth of torch
+        if isinstance(error, MemoryError) or "allocate memory" in str(error):
+            raise MemoryError from None
         if isinstance(error, PermissionError):
             raise UserError(f"cannot read {path}: {error.strerror}") from None
+        foreign = foreign_name(path)
+        if foreign:
+            raise UserError(
+                f"cannot read {path}: it holds an object of type {foreign[:100]!r}, code that was not run, "
+                "since a file may do anything with it"
+            ) from None
         raise UserError(f"cannot read {path} as a checkpoint: it is truncated or no fairseq file") from None
     if not isinstance(state, dict) or not isinstance(state.get("model"), dict):
         raise UserError(f"{path} is not a fairseq checkpoint: it has no 'model' entry")
     if not (state.get("cfg") or state.get("args")):
         raise UserError(f"{path} is not a fairseq checkpoint: it has no configuration")
+    wrong = [name for name, value in state["model"].items() if not isinstance(value, Tensor)]
+    if wrong:
+        raise UserError(f"{path} is damaged: {str(wrong[0])[:100]} is no tensor")
     return state
 
 

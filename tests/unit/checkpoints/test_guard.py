@@ -114,16 +114,3 @@ def test_flat_options_of_old_files_are_held_to_the_same(tmp_path):
     ):
         with pytest.raises(UserError, match=f"'{value}'|{name}"):
             check_configuration({"args": Namespace(**{**vars(good), name: value}), "cfg": None})
-
-
-@pytest.mark.parametrize("module", ["builtins", "posix"])
-def test_a_pickle_that_would_execute_is_said_to_hold_code(tmp_path, module):
-    class Harmful:
-        def __reduce__(self):
-            import os
-
-            return (print if module == "builtins" else os.system, ("true",))
-
-    torch.save({"model": {"x": Harmful()}, "cfg": {"a": 1}}, tmp_path / "bad.pt")
-    with pytest.raises(UserError, match="code that was not run"):
-        reading.read_file(tmp_path / "bad.pt")
