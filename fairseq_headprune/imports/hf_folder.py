@@ -31,7 +31,8 @@ def read(folder) -> Source:
         raise options.refuse(folder, "source and target share embeddings that the output does not")
     if ours["share_decoder_input_output_embed"]:
         tensors.pop(names.OUTPUT, None)  # old files store the tied matrix again
-    tensors.setdefault(names.OUTPUT_BIAS, np.zeros(0, np.float32))
+    if names.OUTPUT_BIAS not in tensors:  # stock code would take zeros, and translate badly
+        raise UserError(f"{file} is damaged: final_logits_bias is missing")
     tensors[names.OUTPUT_BIAS] = tensors[names.OUTPUT_BIAS].reshape(-1)
     own_target = (folder / "target_vocab.json").is_file() and not ours["share_all_embeddings"]
     source_words = vocabulary.read(folder / "vocab.json")

@@ -1,6 +1,7 @@
 """``headprune import``, ``translate`` and ``encode`` from file to text, and what they refuse."""
 
 import io
+import json
 import re
 import sys
 
@@ -67,6 +68,22 @@ def test_translate_refuses_with_status_2(tmp_path, capsys, more, said):
         main(["translate", tmp_path, *more])
     message = capsys.readouterr().err
     assert caught.value.code == 2 and said in message and message.count("\n") == 1
+
+
+def test_removed_heads_are_zeroed_heads(firefox, shared, tmp_path, monkeypatch, capfdbinary):
+    """The small model translates as the model of full size whose heads are zeros, exported and imported again."""
+    layout = [[[h for h in range(8) if (h + layer) % 3] for layer in range(layers)] for layers in (6, 2)]
+    text = json.dumps({"enc_self": layout[0], "dec_self": [], "dec_enc": layout[1]})
+    small, zeros = tmp_path / "small.pt", tmp_path / "zeros"
+    assert not main(["remove", firefox / "model.pt", small, "--layout", text])
+    assert not main(["export", "marian", firefox, tmp_path / "m.npz", "--checkpoint", small])
+    languages = ["--source-lang", "en", "--target-lang", "pt"]
+    assert not main(["import", tmp_path / "m.npz", "--out", zeros, *languages])
+    assert (zeros / "dict.en.txt").read_bytes() == (firefox / "dict.en.txt").read_bytes()
+    lines = b"\n".join((shared / "data/pud/pud.en").read_bytes().split(b"\n")[:LINES]) + b"\n"
+    found = translated(monkeypatch, capfdbinary, lines, firefox, "--beam", "1", "--checkpoint", small)
+    whole = translated(monkeypatch, capfdbinary, lines, firefox, "--beam", "1")
+    assert found == translated(monkeypatch, capfdbinary, lines, zeros, "--beam", "1") != whole
 
 
 def test_encoded_data_translates_as_plain_text_does(firefox, shared, tmp_path, monkeypatch, capfdbinary):
