@@ -1,5 +1,6 @@
 """``headprune figures``: draw every figure that the given tables allow."""
 
+import argparse
 import importlib
 import io
 import logging
@@ -73,6 +74,13 @@ def save(drawn: dict[str, object], folder) -> list[str]:
             files.write_bytes(Path(folder) / f"{stem}.{ending}", data.getvalue())
             written.append(f"{stem}.{ending}")
     return written
+
+
+def draw_heads(heads, out) -> None:
+    """Figure 1 of one heads.json."""
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    run(parser.parse_args(["--heads", str(heads), "--out", str(out), "--only", "fig01"]))
 
 
 def run(args):

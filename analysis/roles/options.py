@@ -19,6 +19,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=folder("--out"),
         help="directory for heads.json and its tables",
     )
+    parser.add_argument(
+        "--figures",
+        metavar="DIR",
+        type=folder("--figures"),
+        help="draw Figure 1 there too, as headprune figures does",
+    )
     trees = parser.add_mutually_exclusive_group()
     trees.add_argument(
         "--conllu",

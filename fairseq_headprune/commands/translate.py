@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.base.outputs import folder
+from fairseq_headprune.units.layout import parse_types
 
 
 def add_arguments(parser):
@@ -25,6 +27,17 @@ def add_arguments(parser):
         default=2000,
         help="source pieces in a batch, padding included (default: 2000)",
     )
+    parser.add_argument(
+        "--dump-attention",
+        metavar="DIR",
+        type=folder("--dump-attention"),
+        help="write the attention of every head to this new folder, for headprune roles",
+    )
+    parser.add_argument(
+        "--dump-types",
+        default="all",
+        help="whose: enc-self, dec-self, dec-enc, comma-separated, or all (default)",
+    )
 
 
 def run(args):
@@ -42,9 +55,12 @@ def run(args):
     if lines and not lines[-1]:
         lines.pop()
 
+    types = parse_types(args.dump_types)
     from fairseq_headprune.translation.plain_text import PlainText
 
     translator = PlainText(args.folder, args.checkpoint, args.beam)
+    if args.dump_attention:
+        translator.dump(args.dump_attention, types)
     for line in translator.translate(lines, args.max_tokens):
         sys.stdout.buffer.write(line.encode("utf-8") + b"\n")
     sys.stdout.flush()

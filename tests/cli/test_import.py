@@ -8,6 +8,8 @@ import sys
 import pytest
 
 from fairseq_headprune.commands import main
+from fairseq_headprune.dump import open_dump
+from fairseq_headprune.imports.vocabulary import load_spm
 from fairseq_headprune.translation import scoring
 from tests.helpers import command_lines
 
@@ -68,6 +70,31 @@ def test_translate_refuses_with_status_2(tmp_path, capsys, more, said):
         main(["translate", tmp_path, *more])
     message = capsys.readouterr().err
     assert caught.value.code == 2 and said in message and message.count("\n") == 1
+
+
+def test_from_plain_text_to_the_picture_of_roles(firefox, shared, tmp_path, monkeypatch, capfdbinary):
+    lines = (shared / "data/pud/pud.en").read_bytes().split(b"\n")[:LINES]
+    text = b"\n".join([*lines[:2], b"", *lines[2:]]) + b"\n"
+    plain = translated(monkeypatch, capfdbinary, text, firefox, "--beam", "1")
+    dump = tmp_path / "dump"
+    args = [firefox, "--beam", "1", "--dump-attention", dump, "--dump-types", "enc-self,dec-enc"]
+    assert translated(monkeypatch, capfdbinary, text, *args) == plain
+    records = {record.id: record for record in open_dump(dump)}
+    assert sorted(records) == [0, 1, *range(3, LINES + 1)]  # by line; the empty one has no attention
+    first, pieces = records[0], load_spm(firefox / "source.spm").encode(lines[0].decode(), out_type=str)
+    assert [*pieces, "</s>"] == [
+        piece if piece != "<unk>" else pieces[n] for n, piece in enumerate(first.source)
+    ]
+    assert scoring.splitting(first.target) == "sentencepiece"
+    assert "".join(first.target[:-1]).replace("\u2581", " ").strip() == plain[0]
+    assert len(first.attention["enc_self"]) == 6 and len(first.attention["dec_enc"]) == 2
+    monkeypatch.undo()
+    more = ["--frequencies", firefox / "dict.en.txt", "--figures", tmp_path / "pictures", "--quiet"]
+    assert not main(["roles", dump, "--out", tmp_path / "roles", *more])
+    assert (tmp_path / "pictures/fig01c_heads.png").is_file()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    with pytest.raises(SystemExit):  # never into a dump that is there
+        main(["translate", *args])
 
 
 def test_removed_heads_are_zeroed_heads(firefox, shared, tmp_path, monkeypatch, capfdbinary):
