@@ -11,8 +11,11 @@ from pathlib import Path
 from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+import fairseq_headprune
 from fairseq_headprune.base.timing import Times, in_turns, summary
 from fairseq_headprune.dump import open_dump
+
+fairseq_headprune.register()
 
 
 def configuration(arguments: Sequence[str]):

@@ -9,8 +9,11 @@ from fairseq.data import Dictionary
 from fairseq.models.transformer import TransformerModel
 from fairseq.models.transformer.transformer_legacy import base_architecture
 
+import fairseq_headprune
 from fairseq_headprune.base.timing import in_turns, ratios, spread
 from fairseq_headprune.lrp import head_relevance
+
+fairseq_headprune.register()
 
 AUTHORS_SECONDS = 18.0
 """CPU time of the authors' 2021 code (TensorFlow 1.15) for all steps of the sentence below."""

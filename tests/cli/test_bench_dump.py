@@ -1,11 +1,14 @@
 """The benchmark of dumping, on a model that needs no time."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 import torch
 
 from scripts import bench_dump
+from tests.conftest import ROOT
 
 
 def test_both_sides_translate_the_same_sentences(tiny, tmp_path, capsys):
@@ -24,6 +27,16 @@ def test_both_sides_translate_the_same_sentences(tiny, tmp_path, capsys):
     assert abs(result["times"]["dump"]["cpu_speedup"]["median"] - plain / dump) < 1e-9
     shown = capsys.readouterr().out
     assert "CPU time / plain" in shown and "12 sentences" in shown
+
+
+def test_programs_that_read_models_know_ours():
+    """In a process of its own: here everything is registered anyway."""
+    say = "from fairseq.models import ARCH_MODEL_REGISTRY as a; from fairseq.tasks import TASK_REGISTRY as t;"
+    say += "print('pruned_transformer' in a, 'translation_headprune' in t)"
+    for name in ("dumping", "relevance"):
+        command = [sys.executable, "-c", f"from benchmarks import {name}; {say}"]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "scripts", check=True)
+        assert done.stdout == "True True\n", name
 
 
 @pytest.mark.parametrize("option", ["--repeats", "--threads", "--beam", "--batch-size", "--every"])
