@@ -42,18 +42,20 @@ def size(network: Network, sentences: int, longest: int, starts: int) -> int:
     return sentences * longest * starts * max(width(network), heads * longest)
 
 
-def chunks(network: Network, source_real: Tensor, valid: Tensor, chunk_size: int) -> Iterator[Chunk]:
+def chunks(
+    network: Network, source_real: Tensor, valid: Tensor, chunk_size: int, alone: int
+) -> Iterator[Chunk]:
     """Cut a batch, given where its tokens are not padding, ``[sentences, columns]`` each.
 
-    Sentences of similar length go together. Starts are cut only when one sentence alone exceeds
-    ``chunk_size``.
+    Sentences of similar length go together up to ``chunk_size``. Starts are cut only when one sentence
+    exceeds ``alone``.
     """
     for group in groups(network, source_real.sum(1), valid.sum(1), chunk_size):
         sentences = torch.tensor(group, device=valid.device)
         source = source_real[sentences].any(0).nonzero().squeeze(1)
         steps = valid[sentences].any(0).nonzero().squeeze(1)
         one_start = size(network, len(group), max(len(source), len(steps)), 1)
-        together = max(1, chunk_size // one_start)
+        together = max(1, max(chunk_size, alone) // one_start)
         starts = [slice(first, min(first + together, len(steps))) for first in range(0, len(steps), together)]
         yield Chunk(sentences, source, steps, starts)
 

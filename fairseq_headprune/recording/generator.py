@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from fairseq.data import data_utils
 from torch import Tensor, nn
+from tqdm import tqdm
 
 from fairseq_headprune import lrp
 from fairseq_headprune.recording.maps import record_attention
@@ -88,7 +89,7 @@ def head_attention(model: nn.Module, batch: Pairs, types: Sequence[str]) -> list
 
 
 def head_relevance(
-    model: nn.Module, batch: Pairs, rule: str, start: str, attention: str, stabiliser: float | None = None
+    model: nn.Module, batch: Pairs, rule: str, start: str, attention: str, **options: Any
 ) -> list[Arrays]:
     """Per sentence: type -> float32 ``[steps, layers, heads]``, steps of padding left out.
 
@@ -103,7 +104,7 @@ def head_relevance(
         rule=rule,
         start=batch.target if start == "emitted" else start,
         attention=attention,
-        stabiliser=stabiliser,
+        **options,
     )
     arrays = {t: whole[t].float().cpu().numpy() for t in whole}
     return [{t: arrays[t][:T, b] for t in arrays} for b, T in enumerate(batch.target_lengths)]
@@ -113,8 +114,8 @@ class RecordingGenerator:
     """Stands in for ``generator`` and hands what its best hypotheses did to ``record``.
 
     ``record`` is a `RunRecord`.
-    With relevance on, the best hypothesis of each sentence gets an entry ``head_relevance``:
-    type -> float32 ``[steps, layers, heads]``.
+    With relevance on, the best hypothesis of each sentence that is not too long for it gets an entry
+    ``head_relevance``: type -> float32 ``[steps, layers, heads]``.
     """
 
     def __init__(self, generator, model: nn.Module, record, pad: int, eos: int):
@@ -158,11 +159,31 @@ class RecordingGenerator:
         options = self.record.options
         batch = pairs(sources, targets, self.pad, self.eos)
         attention = relevance = [{}] * len(sentences)
+        short: list[int] = []
         if options.attention_types:
             attention = head_attention(self.model, batch, options.attention_types)
         if options.rules:
-            relevance = head_relevance(self.model, batch, **options.rules)
+            short = [
+                n for n, pair in enumerate(zip(sources, targets)) if self.record.is_short(*map(len, pair))
+            ]
+            relevance = self._relevance(sources, targets, short)
         for n, (id, source, best) in enumerate(sentences):
-            if options.rules:
+            if n in short:
                 best["head_relevance"] = relevance[n]
+            elif options.rules:
+                self.record.too_long.append(id)
             self.record.add(id, source, targets[n], attention[n], relevance[n])
+
+    def _relevance(self, sources, targets, short: Sequence[int]) -> list[Arrays]:
+        """Relevance of the sentences ``short``, and zeros for the others."""
+        result = [self.record.no_relevance(len(target)) for target in targets]
+        if not short:
+            return result
+        batch = pairs([sources[n] for n in short], [targets[n] for n in short], self.pad, self.eos)
+        self.record.announce_line([(len(sources[n]), len(targets[n])) for n in short])
+        steps = sum(batch.target_lengths)
+        with tqdm(total=steps, unit=" steps", desc="relevance", delay=5, mininterval=1, leave=False) as bar:
+            found = head_relevance(self.model, batch, **self.record.options.rules, progress=bar.update)
+        for n, relevance in zip(short, found):
+            result[n] = relevance
+        return result

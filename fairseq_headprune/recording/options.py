@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES, check_stabiliser
@@ -20,6 +21,13 @@ class RecordOptions:
     table: str | None
     dump: str | None
     attention_types: tuple[str, ...]
+    relevance_max_tokens: int | None = None
+    """Sentences with more source tokens or steps than that, EOS counted, get no relevance."""
+
+    def described(self) -> dict[str, Any]:
+        """What relevance was asked for, as manifests and tables say it."""
+        limit = self.relevance_max_tokens
+        return {**self.rules, **({} if limit is None else {"max_tokens": limit})}
 
     @property
     def active(self) -> bool:
@@ -62,7 +70,9 @@ class RecordOptions:
             raise UserError(f"--dump-types: {error}, all or none") from None
         if cfg.dump_attention and not types and not rules:
             raise UserError("--dump-types none leaves nothing to dump: add --head-relevance")
-        return cls(rules, cfg.relevance_table, cfg.dump_attention, types)
+        if cfg.relevance_max_tokens is not None and cfg.relevance_max_tokens < 1:
+            raise UserError(f"--relevance-max-tokens {cfg.relevance_max_tokens} must be at least 1")
+        return cls(rules, cfg.relevance_table, cfg.dump_attention, types, cfg.relevance_max_tokens)
 
 
 def check_input(path: str) -> None:
@@ -89,6 +99,7 @@ def _check_company(cfg) -> None:
         ("--relevance-table", cfg.relevance_table is not None),
         ("--relevance-attention", cfg.relevance_attention is not None),
         ("--relevance-start", cfg.relevance_start != "top1"),
+        ("--relevance-max-tokens", cfg.relevance_max_tokens is not None),
         ("--relevance-stabiliser", cfg.relevance_stabiliser is not None),
     ):
         if given and cfg.head_relevance is None:

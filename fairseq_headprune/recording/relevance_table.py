@@ -14,7 +14,8 @@ from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, flag
 class RelevanceTable:
     """Mean over all steps of relevance normalised over the heads of each layer.
 
-    Steps that are not finite somewhere are left out and counted. Of the signed epsilon rule the
+    Steps that are not finite somewhere are left out and counted, and so are sentences without relevance:
+    zeros throughout. Of the signed epsilon rule the
     mean of magnitudes is kept too: shares of both signs cancel in the mean, which may be near 0 for
     a head that matters at every step.
     """
@@ -22,11 +23,15 @@ class RelevanceTable:
     def __init__(self, layout: HeadLayout):
         self.layout = layout
         self.sentences = 0
+        self.without = 0
         self.average = Average()
         self._magnitude = Average()
 
     def add(self, relevance: Mapping[str, np.ndarray]) -> None:
         """One sentence: type -> ``[steps, layers, heads]``, not normalised."""
+        if len(self.layout) and not any(np.any(relevance[t]) for t in ATTENTION_TYPES):
+            self.without += 1
+            return
         steps = {t: torch.tensor(relevance[t])[:, None] for t in ATTENTION_TYPES}
         self.average.add(steps)
         self._magnitude.add({t: value.abs() for t, value in steps.items()})
@@ -86,6 +91,7 @@ class RelevanceTable:
             "provenance": dict(provenance),
             "counts": {
                 "sentences": self.sentences,
+                "sentences_without_relevance": self.without,
                 "steps": self.steps,
                 "steps_left_out": self.average.nonfinite,
             },

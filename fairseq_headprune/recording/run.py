@@ -21,6 +21,7 @@ from fairseq_headprune.dump import (
     make_manifest,
     open_dump,
 )
+from fairseq_headprune.lrp.cost import Forecast
 from fairseq_headprune.lrp.support import check_model
 from fairseq_headprune.nn.projections import existing_layout, whole_layout
 from fairseq_headprune.recording.options import RecordOptions
@@ -49,6 +50,19 @@ def versions() -> dict[str, str]:
     }
 
 
+WORTH_A_LOOK = 1e11
+"""Multiplications from which on it is worth a second to see how fast they are here."""
+WORTH_A_WORD = 20
+"""Seconds of relevance from which on it is said how long it will take."""
+
+
+def duration(seconds: float) -> str:
+    """``40 s``, ``12 min``, ``3.5 h``."""
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
 def say(message: str) -> None:
     """A line for the person who waits; standard output belongs to fairseq."""
     print(message, file=sys.stderr, flush=True)
@@ -73,13 +87,18 @@ class RunRecord:
         self.interrupted = False
         self.empty: list[int] = []
         self.overlong: list[int] = []
+        self.too_long: list[int] = []
+        """Sentences that are too long for relevance."""
         self._source, self._target = dictionaries
         layout, whole = existing_layout(model), whole_layout(model)
         num_heads = {t: max(map(len, whole[t]), default=0) for t in ATTENTION_TYPES}
         self._layout = layout
         self.heads = len(layout)
+        self.forecast: Forecast | None = None
         if options.rules:
             check_model(model)
+            rules = {name: value for name, value in options.rules.items() if name != "start"}
+            self.forecast = Forecast(model, **rules)
         self.table = RelevanceTable(layout) if options.rules else None
         self.total: int | None = None
         self._last_message = time.monotonic()
@@ -95,7 +114,7 @@ class RunRecord:
             data=data,
             attention=options.attention_types,
             relevance=ATTENTION_TYPES if options.rules else (),
-            options={**run_options, "relevance": dict(options.rules)},
+            options={**run_options, "relevance": options.described()},
             versions=versions(),
         )
         if options.table:
@@ -125,6 +144,7 @@ class RunRecord:
     def expect(self, source_lengths: np.ndarray, target_lengths: np.ndarray) -> None:
         """Tell how many sentences of which lengths (EOS counted) the run has, done ones included."""
         self.total = len(source_lengths)
+        self._announce(list(zip(source_lengths.tolist(), target_lengths.tolist())))
         if not self.writer:
             return
         size = self._estimate(source_lengths, target_lengths)
@@ -139,6 +159,37 @@ class RunRecord:
         if self.writer:
             size = human_size(self._estimate([24], [24]))
             say(f"dump in {self.options.dump}: about {size} for a sentence of 24 tokens")
+
+    def is_short(self, source: int, target: int) -> bool:
+        """Whether a sentence of these lengths gets relevance."""
+        limit = self.options.relevance_max_tokens
+        return limit is None or max(source, target) <= limit
+
+    def no_relevance(self, steps: int) -> dict[str, np.ndarray]:
+        """What a sentence without relevance has in its place: zeros, which no average counts."""
+        heads = self.manifest["num_heads"]
+        return {t: np.zeros((steps, len(self._layout[t]), heads[t]), np.float32) for t in ATTENTION_TYPES}
+
+    def announce_line(self, lengths: list[tuple[int, int]]) -> None:
+        """Tell what relevance of sentences costs that nobody could tell before."""
+        if self.total is None:
+            self._announce(lengths)
+
+    def _announce(self, lengths: list[tuple[int, int]]) -> None:
+        """Tell what relevance will cost, where it is worth a word; (source tokens, steps) of sentences."""
+        lengths = [pair for pair in lengths if self.is_short(*pair)]
+        if self.forecast is None or not lengths or self.forecast.operations(lengths) < WORTH_A_LOOK:
+            return
+        seconds = self.forecast.seconds(lengths)
+        if seconds < WORTH_A_WORD:
+            return
+        longest = max(lengths, key=max)
+        what = f"{len(lengths):,} sentences" if len(lengths) > 1 else f"a sentence of {max(longest)} tokens"
+        limit = "" if self.options.relevance_max_tokens else "; --relevance-max-tokens leaves long ones out"
+        say(
+            f"relevance of {what}: about {duration(seconds)} on this machine, and up to "
+            f"{human_size(self.forecast.memory(*longest))} of memory{limit}"
+        )
 
     def _estimate(self, source_lengths, target_lengths) -> int:
         contents = self.manifest["contents"]
@@ -230,6 +281,7 @@ class RunRecord:
         for ids, what in (
             (self.empty, "empty sentences, translated as fairseq does and not recorded"),
             (self.overlong, "lines longer than the model takes, skipped"),
+            (self.too_long, "sentences longer than --relevance-max-tokens, without relevance"),
         ):
             if ids:
                 few = ", ".join(map(str, ids[:10])) + (", ..." if len(ids) > 10 else "")

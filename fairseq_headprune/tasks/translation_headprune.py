@@ -60,6 +60,13 @@ class TranslationHeadpruneConfig(TranslationConfig):
             "(default: 1e-6)"
         },
     )
+    relevance_max_tokens: Optional[int] = field(
+        default=None,
+        metadata={
+            "help": "no relevance for sentences with more source or target tokens, end of sentence counted: "
+            "its cost grows with the third power of the length"
+        },
+    )
     relevance_table: Optional[str] = field(
         default=None,
         metadata={"help": "write the averaged head relevance to this JSON file"},

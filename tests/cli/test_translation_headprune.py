@@ -15,6 +15,7 @@ import torch
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.reading import load_model
 from fairseq_headprune.dump import open_dump
+from fairseq_headprune.recording import run as run_record
 from fairseq_headprune.recording.run import RunRecord
 from fairseq_headprune.units.layout import ATTENTION_TYPES
 from tests.helpers.command_lines import USER_DIR, generate, interactive, tiny_model
@@ -246,6 +247,54 @@ def test_table_is_the_mean_over_all_steps(dumped):
     row = next(line for line in tail.splitlines() if line.startswith("layer 1"))
     numbers = [float(x) for x in row.split()[2:]]
     np.testing.assert_allclose(numbers, saved["relevance"]["enc_self"][1], atol=6e-4)
+
+
+def test_long_sentences_go_without_relevance(tiny, tmp_path, dumped, capsys):
+    args = [*arguments(tiny), *OURS, "--head-relevance", "alpha-beta", "--relevance-max-tokens", "6"]
+    printed = generate(
+        *args, "--dump-attention", tmp_path / "d", "--relevance-table", tmp_path / "table.json"
+    )
+    told = capsys.readouterr().err
+    whole, short = open_dump(dumped[0]), []
+    for record in open_dump(tmp_path / "d"):
+        if max(len(record.source), len(record.target)) > 6:
+            assert not any(array.any() for array in record.relevance.values())
+        else:
+            short.append(record.id)
+            for key in ATTENTION_TYPES:
+                one = whole[record.id].relevance[key]
+                np.testing.assert_allclose(record.relevance[key], one, rtol=1e-3, atol=1e-6)
+    assert 0 < len(short) < 24 and f"without relevance: {24 - len(short)} (numbers " in told
+    counts = json.loads((tmp_path / "table.json").read_text())["counts"]
+    assert counts["sentences"] == len(short) and counts["sentences_without_relevance"] == 24 - len(short)
+    assert f"of {len(short)} sentences:" in printed
+    lines = [" ".join(words) for words in sources(tiny)[:7]]
+    interactive_args = arguments(tiny, "-s", "src", "-t", "tgt", batch=1)
+    printed = interactive(lines, *interactive_args, *OURS, *args[-4:])
+    with_lines = {int(row.split("\t")[0][2:]) for row in printed.splitlines() if row.startswith("R-")}
+    assert with_lines == {n for n in range(7) if n in short} and len(hypotheses(printed)) == 7
+
+
+def test_what_relevance_costs_is_said_beforehand(tiny, monkeypatch, capsys):
+    args = [*arguments(tiny), *OURS, "--head-relevance", "z-plus"]
+    generate(*args)
+    assert "on this machine" not in capsys.readouterr().err  # not worth a word
+    monkeypatch.setattr(run_record, "WORTH_A_LOOK", 0)
+    monkeypatch.setattr(run_record, "WORTH_A_WORD", 0)
+    generate(*args)
+    told = re.search(
+        r"relevance of 24 sentences: about (.*) on this machine, and up to (.*) of memory(.*)",
+        capsys.readouterr().err,
+    )
+    assert told and told[1].endswith((" s", " min")) and told[2].endswith("MB")
+    assert told[3] == "; --relevance-max-tokens leaves long ones out"
+    interactive(["one two three"], *arguments(tiny, "-s", "src", "-t", "tgt", batch=1), *OURS, *args[-2:])
+    assert "relevance of a sentence of " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds, text", [(41.3, "41 s"), (600, "10 min"), (7200, "2.0 h")])
+def test_durations(seconds, text):
+    assert run_record.duration(seconds) == text
 
 
 def test_emitted_start_explains_the_references_tokens(tiny, tmp_path):

@@ -100,6 +100,7 @@ def options(**changes):
         head_relevance=None,
         relevance_start="top1",
         relevance_attention=None,
+        relevance_max_tokens=None,
         relevance_stabiliser=None,
         relevance_table=None,
         dump_attention=None,
@@ -170,6 +171,11 @@ def test_options(given, active, rules, types):
         (
             {"head_relevance": "z-plus", "relevance_table": "./d", "dump_attention": "d/"},
             "--relevance-table and --dump-attention are both",
+        ),
+        ({"relevance_max_tokens": 9}, "--relevance-max-tokens needs --head-relevance"),
+        (
+            {"head_relevance": "z-plus", "relevance_max_tokens": 0},
+            "--relevance-max-tokens 0 must be at least 1",
         ),
         ({"relevance_attention": "values"}, "--relevance-attention needs --head-relevance"),
         ({"relevance_start": "emitted"}, "--relevance-start needs --head-relevance"),
