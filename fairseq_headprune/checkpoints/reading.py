@@ -17,6 +17,7 @@ from torch import Tensor
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.guard import check_configuration
 from fairseq_headprune.checkpoints.pickles import foreign_name
+from fairseq_headprune.checkpoints.support import unsupported
 from fairseq_headprune.units import gates
 from fairseq_headprune.units.anatomy import PLACES
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout
@@ -60,6 +61,7 @@ def load_checkpoint(path) -> dict[str, Any]:
     check_configuration(state, path)
     if not state.get("cfg"):
         state["cfg"] = _upgraded(state["args"], path)
+    _check_options(state, path)
     _split_old_projections(state["model"])
     missing = [
         place.prefix(0)
@@ -70,6 +72,18 @@ def load_checkpoint(path) -> dict[str, Any]:
         raise UserError(f"{path} is not an encoder-decoder Transformer: it has no {missing[0]}")
     _check_heads(state, path)
     return state
+
+
+def _check_options(state: dict[str, Any], path: str) -> None:
+    try:
+        option = unsupported(model_options(state))
+    except UserError as error:
+        raise UserError(f"{path} is damaged or no fairseq Transformer: {error}") from None
+    if option:
+        raise UserError(
+            f"{path} was trained with {option}, under which heads cannot be counted, gated or removed: use a "
+            "model without it"
+        )
 
 
 def _check_heads(state: dict[str, Any], path: str) -> None:

@@ -76,3 +76,31 @@ def validate_without_a_task():
 
     parse_args_and_arch.names_a_task = True
     options.parse_args_and_arch = parse_args_and_arch
+
+
+def refuse_other_tasks():
+    """Tasks of several languages fail somewhere inside when they build our models, or write files that are
+    refused when they are read (`checkpoints.guard`)."""
+    from fairseq import options
+
+    original = options.parse_args_and_arch
+    if getattr(original, "refuses_other_tasks", False):
+        return
+
+    @functools.wraps(original)
+    def parse_args_and_arch(*args, **kwargs):
+        from fairseq.models import ARCH_MODEL_NAME_REGISTRY
+
+        from fairseq_headprune.base.errors import UserError
+        from fairseq_headprune.checkpoints.guard import TASKS
+
+        result = original(*args, **kwargs)
+        parsed = result[0] if isinstance(result, tuple) else result
+        model = ARCH_MODEL_NAME_REGISTRY.get(getattr(parsed, "arch", None))
+        task = getattr(parsed, "task", None)
+        if model in ("gated_transformer", "pruned_transformer") and task and task not in TASKS:
+            raise UserError(f"--task {task} does not go with --arch {parsed.arch}: use {' or '.join(TASKS)}")
+        return result
+
+    parse_args_and_arch.refuses_other_tasks = True
+    options.parse_args_and_arch = parse_args_and_arch

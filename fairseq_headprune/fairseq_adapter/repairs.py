@@ -290,6 +290,7 @@ def apply():
     command_lines.remember_command_lines()
     command_lines.help_with_every_option()
     command_lines.validate_without_a_task()
+    command_lines.refuse_other_tasks()
     starting_point.agree_with_starting_files()
     count_what_precedes_a_dummy()
     torchrun_without_gpu()

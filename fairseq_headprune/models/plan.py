@@ -4,6 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Dict, Mapping, Optional, Tuple
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints.support import unsupported
 from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.positions import ENCODINGS
 from fairseq_headprune.units.gates import HeadGates, check_options
@@ -37,21 +38,15 @@ class AttentionPlan:
 
 def refuse_unsupported(cfg) -> None:
     """UserError, by name, for stock options under which a head could not be switched off or removed."""
-    refused = {
-        "--quant-noise-pq": cfg.quant_noise_pq,
-        "--quant-noise-scalar": cfg.quant_noise_scalar,
-        "--encoder-xformers-att-config": cfg.encoder_xformers_att_config,
-        "--decoder-xformers-att-config": cfg.decoder_xformers_att_config,
-        "--no-cross-attention": cfg.no_cross_attention,
-        "--cross-self-attention": cfg.cross_self_attention,
-    }
-    for name, value in refused.items():
-        if value:
-            raise UserError(
-                f"{name} replaces the attention that gates and head layouts act on; "
-                "leave it out or use --arch transformer"
-            )
+    option = unsupported(cfg)
+    if option:
+        raise UserError(
+            f"{option} replaces the attention that gates and head layouts act on; "
+            "leave it out or use --arch transformer"
+        )
 
+
+L0 = "label_smoothed_cross_entropy_l0"
 
 CHOICES = {
     "decoder_self": ("attention", "ssru"),
@@ -97,7 +92,7 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
         layout = whole
     is_file = cfg.head_layout and not cfg.head_layout.lstrip().startswith("{")
     layout.check_within(whole, f"--head-layout {cfg.head_layout}" if is_file else "--head-layout")
-    _check_target(cfg, layout, types)
+    _check_criterion(cfg, layout, types)
     options = dict(
         temperature=cfg.gate_temperature,
         stretch=stretch,
@@ -108,11 +103,16 @@ def make_plan(cfg, layout: Optional[HeadLayout]) -> AttentionPlan:
     return AttentionPlan(layout, types, options, extra)
 
 
-def _check_target(cfg, layout: HeadLayout, types: Tuple[str, ...]) -> None:
-    """UserError when the criterion is to leave more heads than there are gates; the criterion itself
-    would notice in the first update, for which fairseq writes a checkpoint of the crash."""
+def _check_criterion(cfg, layout: HeadLayout, types: Tuple[str, ...]) -> None:
+    """UserError when the criterion cannot score the model, or is to leave more heads than there are gates;
+    it would notice in the first update itself, for which fairseq writes a checkpoint of the crash."""
     root = cfg._get_parent() if hasattr(cfg, "_get_parent") else None
     criterion = root.get("criterion", None) if root is not None else None
+    if getattr(criterion, "_name", None) == L0 and cfg.adaptive_softmax_cutoff is not None:
+        raise UserError(
+            f"--criterion {L0} and --adaptive-softmax-cutoff exclude each other: only a full softmax is "
+            "smoothed, so prune a model without the latter, or by other criteria than gates"
+        )
     text = criterion.get("l0_target_heads", None) if criterion is not None else None
     if text:
         option, counts = "--l0-target-heads", layout.counts()

@@ -13,6 +13,7 @@ from omegaconf import OmegaConf, open_dict
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints.guard import check_configuration
 from fairseq_headprune.models.architecture import agree, spell
 from fairseq_headprune.models.layout_source import read_layout
 from fairseq_headprune.units.kept_layers import STACKS, cut_layout, parse_kept
@@ -39,7 +40,10 @@ def take_over(cfg, task, given: Collection[str], gate_types: str) -> None:
     be another model, see `architecture.agree`.
     """
     root = cfg._get_parent()
-    path = starting_file(root.checkpoint) if root is not None and "checkpoint" in root else None
+    if root is None:
+        return
+    check_configuration({"cfg": root}, "this training")  # as whoever reads its files will
+    path = starting_file(root.checkpoint) if "checkpoint" in root else None
     if path is None:
         return
     state = checkpoints.load_checkpoint(path)

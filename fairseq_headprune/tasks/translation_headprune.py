@@ -19,6 +19,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints.reading import plain
+from fairseq_headprune.checkpoints.support import unsupported
 from fairseq_headprune.fairseq_adapter.interactive_lines import FollowedByLines, NumberedLines
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
 from fairseq_headprune.recording.generator import RecordingGenerator
@@ -130,6 +131,9 @@ class TranslationHeadpruneTask(TranslationTask):
     # -- before generation ------------------------------------------------------------
 
     def build_model(self, cfg, from_checkpoint=False):
+        option = self.record_options.active and unsupported(plain(cfg))
+        if option:
+            raise UserError(f"heads cannot be told apart in a model with {option}: record one without it")
         model = super().build_model(cfg, from_checkpoint)
         if from_checkpoint and self.record_options.active:
             self._notice_inference(model)
