@@ -229,7 +229,7 @@ def _refuse_dense(state: dict[str, Any]) -> None:
             option = "--" + name.replace("_", "-") + ("" if value is True else f" {value}")
             raise UserError(
                 f"fairseq's own transformer has no {option}, which this model was built with: remove its "
-                "heads without --dense"
+                "heads without --dense, or see headprune export"
             )
     if options.get("activation_fn") in MORE:
         raise UserError(

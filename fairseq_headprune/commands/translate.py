@@ -56,6 +56,8 @@ def run(args):
         lines.pop()
 
     types = parse_types(args.dump_types)
+    if args.dump_attention and not types:
+        raise UserError("--dump-types none leaves nothing to dump: name attention types")
     from fairseq_headprune.translation.plain_text import PlainText
 
     translator = PlainText(args.folder, args.checkpoint, args.beam)

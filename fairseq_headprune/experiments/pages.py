@@ -20,7 +20,7 @@ def markdown(header: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def _heads(result: Result) -> list[str]:
-    return [str(result["heads"][t]) for t in _types([result])]
+    return [str(n) for n in pareto.heads(result).values()]
 
 
 def _types(results: Iterable[Result]) -> dict[str, str]:

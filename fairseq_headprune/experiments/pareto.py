@@ -130,10 +130,30 @@ def difference(result: Result, other: str | None) -> str:
     return f"{found['difference']:+.2f} [{found['low']:+.2f}, {found['high']:+.2f}]" if found else ""
 
 
+def heads(result: Result) -> dict[str, int]:
+    """Heads by type, of the types that the model has."""
+    return {t: result["heads"][t] for t, layers in result["layout"].items() if layers}
+
+
+LETTERS = {"enc_self": "e", "dec_self": "d", "dec_enc": "x"}
+
+
 def table(results: Sequence[Result]) -> str:
     """The table that a sweep ends with."""
+    letters = "/".join(LETTERS[t] for r in results[:1] for t in heads(r))
     lines = [
-        ("", "point", "heads e/d/x", "all", "sets", "BLEU", "to control", "to baseline", "loss", "parameters")
+        (
+            "",
+            "point",
+            f"heads {letters}",
+            "all",
+            "sets",
+            "BLEU",
+            "to control",
+            "to baseline",
+            "loss",
+            "parameters",
+        )
     ]
     for row in rows(results):
         r = row["result"]
@@ -141,7 +161,7 @@ def table(results: Sequence[Result]) -> str:
             (
                 "*" if row["front"] else "",
                 r["name"],
-                "/".join(map(str, r["heads"].values())),
+                "/".join(map(str, heads(r).values())),
                 str(r["heads_in_all"]),
                 str(len(tests_of(r))),
                 f"{r['scores']['together']['bleu']:.2f}",

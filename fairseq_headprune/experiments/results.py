@@ -15,6 +15,7 @@ from fairseq_headprune.base.steps import read_json
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.dump import file_sha256
+from fairseq_headprune.experiments import pareto
 from fairseq_headprune.experiments.points import Point
 from fairseq_headprune.selection import choose, importance
 from fairseq_headprune.translation import scoring
@@ -122,7 +123,7 @@ def versions() -> dict[str, str]:
 
 def one_line(result: Mapping[str, Any]) -> str:
     """A result for people who wait."""
-    heads = "/".join(str(result["heads"][t]) for t, layers in result["layout"].items() if layers)
+    heads = "/".join(map(str, pareto.heads(result).values()))
     scores = " ".join(f"{n} {s['bleu']:.2f}" for n, s in result["scores"].items())
     loss = f", loss {result['valid']['loss']:.3f}" if result["valid"] else ""
     return f"heads {heads}, BLEU {scores}{loss}, {result['parameters']:,} parameters"

@@ -3,7 +3,7 @@
 import pytest
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.experiments import pages, results
+from fairseq_headprune.experiments import pages, pareto, results
 from fairseq_headprune.experiments.points import Point
 from fairseq_headprune.units.layout import HeadLayout
 
@@ -144,3 +144,14 @@ LOG = """2020-01-01 00:00:00 | INFO | train_inner | {"loss": "9"}
 )
 def test_the_last_validation_counts(log, expected):
     assert results.valid_loss(log) == expected
+
+
+def test_a_model_without_self_attention_in_its_decoder_has_no_column_of_it():
+    made = {"baseline": point("baseline", "baseline", 31.0), "enc-l0.01": point("enc-l0.01", "l0", 30.5)}
+    for record in made.values():
+        record["layout"]["dec_self"], record["heads"]["dec_self"] = [], 0
+    head, _, first, *_ = pages.main_table(made).splitlines()
+    assert head.startswith("| model | enc | dec-enc | all |") and "| 2 | 2 | 6 |" in first
+    assert "| model | enc, layers 0 to 5 | dec-enc |" in pages.layer_table(made)
+    assert results.one_line(made["baseline"]).startswith("heads 2/2, BLEU")
+    assert "heads e/x" in pareto.table(list(made.values()))

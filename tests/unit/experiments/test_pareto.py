@@ -99,6 +99,7 @@ def scored(name, method, heads, tests, setting="enc"):
         **record(name, method, setting),
         "heads": {"enc_self": heads, "dec_self": 1, "dec_enc": 1},
         "heads_in_all": heads + 2,
+        "layout": {"enc_self": [[0] * heads], "dec_self": [[0]], "dec_enc": [[0]]},
         "scores": scores,
         "compared": {},
         "valid": None,
