@@ -14,8 +14,8 @@ import torch
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.base.files import writing
-from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
+from fairseq_headprune.checkpoints.configuration import configuration
 from fairseq_headprune.units.layout import HeadLayout
 
 
@@ -44,7 +44,7 @@ def to_ctranslate2(
 
 
 def _languages(state: dict[str, Any]):
-    options = checkpoints.configuration(state).get("task") or {}
+    options = configuration(state).get("task") or {}
     return options.get("source_lang"), options.get("target_lang")
 
 

@@ -10,6 +10,7 @@ from dataclasses import is_dataclass
 from typing import Any, Union, get_args, get_origin
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints.configuration import plain
 
 MODELS = ("transformer", "gated_transformer", "pruned_transformer")
 TASKS = ("translation", "translation_headprune")
@@ -33,8 +34,6 @@ _REFERENCE = re.compile(r"\$\{[\w.]+\}|\?\?\?")
 def check_configuration(state: dict[str, Any], path: str = "the checkpoint") -> None:
     """UserError, by name, when something outside the translation Transformer would be built from the
     configuration, or an option has a type that its dataclass does not have."""
-    from fairseq_headprune.checkpoints.reading import plain
-
     for key in ("cfg", "args"):
         if state.get(key) is None:
             continue

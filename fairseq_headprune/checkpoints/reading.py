@@ -3,11 +3,8 @@
 Heads and gates are read from the file alone, without building the model or finding its data.
 """
 
-import dataclasses
-import enum
 import os
 import re
-from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fairseq_headprune.base.errors import UserError
+from fairseq_headprune.checkpoints.configuration import plain, upgraded
 from fairseq_headprune.checkpoints.guard import check_configuration
 from fairseq_headprune.checkpoints.pickles import foreign_name
 from fairseq_headprune.checkpoints.support import unsupported
@@ -60,7 +58,7 @@ def load_checkpoint(path) -> dict[str, Any]:
     state = read_file(path)
     check_configuration(state, path)
     if not state.get("cfg"):
-        state["cfg"] = _upgraded(state["args"], path)
+        state["cfg"] = upgraded(state["args"], path)
     _check_options(state, path)
     _split_old_projections(state["model"])
     missing = [
@@ -119,53 +117,6 @@ def _split_old_projections(model: dict[str, Tensor]) -> None:
         prefix, kind = key.rsplit("in_proj_", 1)
         for name, part in zip(("q", "k", "v"), model.pop(key).chunk(3)):
             model[f"{prefix}{name}_proj.{kind}"] = part
-
-
-def plain(value: Any) -> Any:
-    """Configuration as plain Python values: dictionaries, lists, strings, numbers, None."""
-    from omegaconf import OmegaConf
-
-    if OmegaConf.is_config(value):
-        value = OmegaConf.to_container(value, resolve=True, enum_to_str=True)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        value = dataclasses.asdict(value)
-    if isinstance(value, Namespace):
-        value = vars(value)
-    if isinstance(value, dict):
-        return {str(k): plain(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple, set)):
-        return [plain(v) for v in value]
-    if isinstance(value, enum.Enum):
-        return plain(value.value)
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if hasattr(value, "item"):
-        return plain(value.item())
-    return str(value)
-
-
-def configuration(state: dict[str, Any]) -> dict[str, Any]:
-    """The whole configuration as plain nested dictionaries, for old (args) checkpoints too."""
-    return plain(state["cfg"]) if state.get("cfg") else _upgraded(state["args"], "the checkpoint")
-
-
-def _upgraded(args: Any, path: str) -> dict[str, Any]:
-    """Options of the time before sections (2017 to 2020), upgraded as fairseq itself does."""
-    from fairseq import checkpoint_utils
-
-    last = {"optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    state = {  # the upgrade is of whole checkpoints, and changes what it is given
-        "args": Namespace(**vars(args)),
-        "optimizer_history": [last],
-        "extra_state": {"train_iterator": None},
-    }
-    try:
-        return plain(checkpoint_utils._upgrade_state_dict(state)["cfg"])
-    except UserError:
-        raise
-    except Exception as error:  # hydra composes it, and fails in many ways
-        reason = (str(error).splitlines() or [type(error).__name__])[0][:100]
-        raise UserError(f"{path} has options that this fairseq cannot read: {reason}") from None
 
 
 def model_options(state: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.base.files import replacing
 from fairseq_headprune.base.outputs import check_file
 from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints.configuration import configuration
 from fairseq_headprune.models.config import GatedTransformerConfig, StockTransformerOptions
 from fairseq_headprune.nn.activations import MORE
 from fairseq_headprune.units.anatomy import PLACES, belongs_to_gates, head_parameters, head_rows
@@ -173,7 +174,7 @@ def _num_updates(state: dict[str, Any]) -> int:
 
 def _configuration(state: dict[str, Any]) -> dict[str, Any]:
     """Plain configuration with a criterion that every fairseq has, and no paths of ours."""
-    config = checkpoints.configuration(state)
+    config = configuration(state)
     for section, option in (("common", "user_dir"), ("checkpoint", "finetune_from_model")):
         config[section] = {**(config.get(section) or {}), option: None}
     criterion = config.get("criterion")

@@ -9,6 +9,7 @@ import torch
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading, removal
+from fairseq_headprune.checkpoints.configuration import configuration
 from fairseq_headprune.imports import checkpoint, names, vocabulary
 from fairseq_headprune.imports.source import Source
 from fairseq_headprune.imports.vocabulary import EOS, PAD, SPECIAL, UNK, Vocabulary
@@ -30,7 +31,7 @@ def read(folder: Path, path: Path | None = None) -> tuple[Source, int]:
     """
     first = _load(folder / "model.pt", folder)
     state = _load(path, folder) if path else first
-    task = reading.configuration(first).get("task") or {}
+    task = configuration(first).get("task") or {}
     languages = (str(task.get("source_lang")), str(task.get("target_lang")))
     layout = reading.open_layout(state)
     weights = removal.dense_weights(state, layout)

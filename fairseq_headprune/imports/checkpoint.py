@@ -7,7 +7,7 @@ import torch
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_headprune.checkpoints.reading import plain
+from fairseq_headprune.checkpoints.configuration import plain
 from fairseq_headprune.imports import names
 from fairseq_headprune.imports.source import Source
 from fairseq_headprune.imports.vocabulary import fairseq_order

@@ -18,7 +18,7 @@ from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_headprune.base.errors import UserError
-from fairseq_headprune.checkpoints.reading import plain
+from fairseq_headprune.checkpoints.configuration import plain
 from fairseq_headprune.checkpoints.support import unsupported
 from fairseq_headprune.fairseq_adapter.interactive_lines import FollowedByLines, NumberedLines
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES

@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading
+from fairseq_headprune.checkpoints.configuration import configuration
 from fairseq_headprune.imports.vocabulary import load_spm, split
 
 SIDES = ("source", "target")
@@ -29,7 +30,7 @@ class Counts:
 
 def languages(folder: Path) -> tuple[str, str]:
     """Source and target language of an imported model's folder."""
-    task = reading.configuration(reading.load_checkpoint(folder / "model.pt")).get("task") or {}
+    task = configuration(reading.load_checkpoint(folder / "model.pt")).get("task") or {}
     return str(task.get("source_lang")), str(task.get("target_lang"))
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fairseq_headprune.checkpoints import reading as checkpoints
+from fairseq_headprune.checkpoints.configuration import configuration
 from fairseq_headprune.commands import main
 from fairseq_headprune.units.layout import HeadLayout
 from tests.cli.test_kept_layers import LAYOUT, score
@@ -20,7 +21,7 @@ def test_an_old_file_is_the_model_that_it_was(tiny, tmp_path, capsys, year):
     path = old_file(tiny.checkpoint, tmp_path / "old.pt", year)
     near = dict(abs=2e-2 if year == 2019 else 3e-4)  # half precision
     state = checkpoints.load_checkpoint(path)
-    config = checkpoints.configuration(state)
+    config = configuration(state)
     assert config["task"]["data"] == str(tiny.data) and config["optimization"]["lr"] == [0.25]
     assert checkpoints.existing_layout(state) == HeadLayout.full(2, 4, 2, 4)
     checkpoints.load_model(path)
@@ -54,7 +55,7 @@ def test_a_rate_that_is_a_whole_number(tiny, tmp_path):
     state = torch.load(path, weights_only=True)
     state["args"].lr = 1
     torch.save(state, path)
-    assert checkpoints.configuration(checkpoints.load_checkpoint(path))["optimization"]["lr"] == [1.0]
+    assert configuration(checkpoints.load_checkpoint(path))["optimization"]["lr"] == [1.0]
     checkpoints.load_model(path)
 
 

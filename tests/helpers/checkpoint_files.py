@@ -6,7 +6,7 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
-from fairseq_headprune.checkpoints.reading import plain
+from fairseq_headprune.checkpoints.configuration import plain
 
 
 def configuration(model_options, arch):

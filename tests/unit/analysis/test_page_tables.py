@@ -110,7 +110,9 @@ def test_heads_off_are_counted_by_their_interval(folder):
         "| enc-self | 48 | 1 | 0 | 47 | +0.0300 (0:1), " in text and "| dec-enc | 48 | 0 | 0 | 48 |" in text
     )
     assert "| 5 | +0.150 [+0.050, +0.200] | – |" in show(folder, "off-layers", "off")
-    assert "| 0 | +0.100 | +0.001 (0) | +0.030 (1) | – | +0.001 (0) | +0.001 (7) |" in show(folder, "off-alone", "off")
+    assert "| 0 | +0.100 | +0.001 (0) | +0.030 (1) | – | +0.001 (0) | +0.001 (7) |" in show(
+        folder, "off-alone", "off"
+    )
 
 
 def test_bleu_is_shown_of_the_heads_that_have_it(folder):
