@@ -1,5 +1,7 @@
 """fairseq's Transformer layers with our attention, or an SSRU in its place."""
 
+import copy
+
 from fairseq.modules.transformer_layer import (
     TransformerDecoderLayerBase,
     TransformerEncoderLayerBase,
@@ -10,11 +12,19 @@ from fairseq_headprune.nn.ssru import SSRU
 from fairseq_headprune.nn.weight_storage import store_by_columns
 
 
+def _known(cfg):
+    """The options, with an activation function that fairseq has in place of one that it has not."""
+    if str(cfg.activation_fn) in MORE:
+        cfg = copy.copy(cfg)
+        cfg.activation_fn = "linear"
+    return cfg
+
+
 class HeadEncoderLayer(TransformerEncoderLayerBase):
     """fairseq's encoder layer with our self-attention."""
 
     def __init__(self, cfg, return_fc=False):
-        super().__init__(cfg, return_fc)
+        super().__init__(_known(cfg), return_fc)
         self.activation_fn = MORE.get(str(cfg.activation_fn), self.activation_fn)
 
     def build_self_attention(self, embed_dim, cfg):
@@ -35,7 +45,7 @@ class HeadDecoderLayer(TransformerDecoderLayerBase):
     """fairseq's decoder layer with our self-attention, or an SSRU, and our encoder attention."""
 
     def __init__(self, cfg, no_encoder_attn=False):
-        super().__init__(cfg, no_encoder_attn)
+        super().__init__(_known(cfg), no_encoder_attn)
         self.activation_fn = MORE.get(str(cfg.activation_fn), self.activation_fn)
 
     def build_self_attention(self, embed_dim, cfg, add_bias_kv=False, add_zero_attn=False):

@@ -11,7 +11,13 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-ACTIVATIONS = {"swish": torch.nn.functional.silu, "relu": torch.relu, "gelu": torch.nn.functional.gelu}
+ACTIVATIONS = {
+    "swish": lambda x: x * torch.sigmoid(x),
+    "relu": lambda x: x.clamp(min=0),
+    "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / 2**0.5)),
+    "gelu_new": lambda x: 0.5 * x * (1 + torch.tanh((2 / math.pi) ** 0.5 * (x + 0.044715 * x**3))),
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
+}
 
 
 def sines(length, width):

@@ -103,8 +103,20 @@ OUTPUTS = torch.tensor([8, 33, 4, 0])
         {"d_model": 36, "decoder_layers": 4, "encoder_attention_heads": 6},
         {"decoder_start_token_id": 0},
         {"scale_embedding": False, "activation_function": "relu", "decoder_layers": 1},
+        {"activation_function": "gelu"},
+        {"activation_function": "gelu_new"},
+        {"activation_function": "quick_gelu"},
     ],
-    ids=["separate vocabularies", "separate and untied", "sizes", "starts with </s>", "unscaled"],
+    ids=[
+        "separate vocabularies",
+        "separate and untied",
+        "sizes",
+        "starts with </s>",
+        "unscaled",
+        "gelu",
+        "tanh",
+        "quick",
+    ],
 )
 def test_hugging_face_forms(tmp_path, config):
     folder = hugging_face(tmp_path / "hf", **config)

@@ -32,6 +32,7 @@ FORMS = {
     "ssru": MARIAN,
     "attention, swish": {**MARIAN, "decoder_self": "attention", "activation_fn": "swish"},
     "pre-norm": dict(encoder_normalize_before=True, decoder_normalize_before=True, **MARIAN),
+    "marian's gelu": {**MARIAN, "activation_fn": "gelu_sigmoid"},
     "tied": dict(share_all_embeddings=True, **MARIAN),
     "hf": dict(decoder_start="pad", position_encoding="hf-marian", output_bias=True, activation_fn="gelu"),
 }
