@@ -21,8 +21,8 @@ def shown(maps):
 
 
 def written(token, longest=14):
-    """A token as a label: cut when long, and no formula to matplotlib."""
-    return (token if len(token) <= longest else token[: longest - 1] + "…").replace("$", r"\$")
+    """A token as a label: cut when long."""
+    return token if len(token) <= longest else token[: longest - 1] + "…"
 
 
 def panel(axes, sentence, head):

@@ -105,6 +105,7 @@ def applied():
         "lines.markersize": 4.5,
         "lines.linewidth": 1.3,
         "legend.frameon": False,
+        "text.parse_math": False,  # a $ in a model's name or a token is a $
     }
     with matplotlib.rc_context(settings):
         yield

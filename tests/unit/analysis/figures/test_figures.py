@@ -9,6 +9,7 @@ import pytest
 
 matplotlib.use("agg")
 from matplotlib import pyplot  # noqa: E402
+from matplotlib.text import Text  # noqa: E402
 
 from fairseq_headprune.analysis import head_table, maps  # noqa: E402
 from fairseq_headprune.analysis.figures import (  # noqa: E402  # noqa: E402
@@ -56,6 +57,18 @@ def test_every_figure_of_the_paper_has_a_file_and_a_caption():
         assert any(n.startswith(f"fig{number:02d}_") for n in names)
     assert {"table01", "table02"} <= {n.split("_")[0] for n in names}
     assert all(len(command.caption(name)) > 20 for name in names)
+
+
+def test_a_name_is_no_formula(tmp_path):
+    tables = [head_table.read(f"a$b^{i}$={write_heads_json(tmp_path / str(i), seed=i)}") for i in (1, 2)]
+    given = inputs.Inputs(tables, None, None, None)
+    with style.applied():
+        for name in ("fig02_other_models", "fig04_dependency_scores"):
+            for figure in command.draw(name, given).values():
+                figure.savefig(tmp_path / "x.png")
+                written = [t.get_text() for t in figure.findobj(Text)]
+                assert any("a$b^2$" in text for text in written)
+    assert command.save({"x": figure}, tmp_path / "out") == ["x.png", "x.pdf"]
 
 
 def test_heat_maps_have_a_cell_a_head_sorted_by_relevance(given):
@@ -164,7 +177,7 @@ def test_figure_5_shows_the_marked_heads_with_their_tokens(given):
     panels = [a for a in figure.axes if a.get_visible()]
     assert [a.get_title() for a in panels] == ["enc-self layer 0 head 0"] * 2
     labels = [t.get_text() for t in panels[0].get_yticklabels()]
-    assert labels[:2] == ["<b>two</b>", "&amp;"] and labels[2].endswith("…") and labels[3] == r"\$x\$"
+    assert labels[:2] == ["<b>two</b>", "&amp;"] and labels[2].endswith("…") and labels[3] == "$x$"
     framed = [(round(p.get_x() + 0.5), round(p.get_y() + 0.5)) for p in panels[0].patches]
     assert framed == [(q, q) for q in range(8)]
 
