@@ -93,7 +93,7 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             loss, sample_size, logging_output = super().forward(model, sample, reduce)
         gates = head_gates(model)
         if not self.checked:
-            self.check(gates)
+            self.check(gates, model.training)
             self.checked = True
         if not gates:
             return loss, sample_size, logging_output
@@ -143,11 +143,17 @@ class LabelSmoothedCrossEntropyL0Criterion(LabelSmoothedCrossEntropyCriterion):
             logging_output["total"] = target.ne(self.padding_idx).sum().item()
         return loss, sample_size, logging_output
 
-    def check(self, gates) -> None:
+    def check(self, gates, training: bool = True) -> None:
         """What only the model can tell: whether there are gates, and enough of them."""
         available = {t: sum(len(g.scaled_log_a) for g in layers) for t, layers in gates.items()}
         if self.target:
             head_target.check_target(self.target, available, "--l0-target-heads")
+            head_target.check_translates(self.target, "--l0-target-heads")
+        elif gates and self.l0_lambda == 0 and training:
+            logger.warning(
+                "neither --l0-lambda nor --l0-target-heads is given: no head costs anything and nothing will "
+                "be pruned"
+            )
         elif self.l0_lambda > 0 and not gates:
             logger.warning(
                 "--l0-lambda is %g but the model has no gates: nothing will be pruned "

@@ -9,9 +9,11 @@ from typing import Any
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.commands import Budget
-from fairseq_headprune.experiments.points import Point, needs
+from fairseq_headprune.experiments.points import SETTINGS, Point, needs
 from fairseq_headprune.selection import importance
 from fairseq_headprune.translation.scoring import read_lines, sentences_in
+from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, parse_types
+from fairseq_headprune.units.target import check_target, check_translates, parse_target
 
 MAY_BE_ZERO = ("scratch_warmup", "l0_warmup_updates", "label_smoothing")
 
@@ -58,9 +60,29 @@ def check_points(points: Sequence[Point], out: Path) -> None:
             importance.check_criterion(point.criterion)
 
 
+def check_targets(points: Sequence[Point], existing: HeadLayout) -> None:
+    """UserError for a point of more heads than the baseline has, or of none to translate with."""
+    options = {"l0-target": "--targets", "keep": "--keep", "criterion": "--counts"}
+    settings = {p.name: p.setting for p in points}
+    counts = existing.counts()
+    for point in points:
+        if point.method not in options:
+            continue
+        target, option = parse_target(point.target), f"{options[point.method]} {point.target}"
+        # gates that an earlier sweep made may be of any type
+        setting = settings.get(point.source, "all") if point.method == "keep" else point.setting
+        gated = (
+            ATTENTION_TYPES if point.method == "criterion" else parse_types(SETTINGS[setting]["gate_types"])
+        )
+        check_target(target, {t: counts[t] for t in gated}, option)
+        check_translates(target, option)
+
+
 def check_sweep(sweep: Any, points: Sequence[Point]) -> Mapping[str, Any]:
     """All of it for a ``run.Sweep``; returns the baseline's checkpoint, which was read for it."""
     check_budget(sweep.budget)
     check_points(points, sweep.out)
     check_sets(sweep.tests, sweep.elsewhere, sweep.data)
-    return checkpoints.load_checkpoint(sweep.baseline)
+    state = checkpoints.load_checkpoint(sweep.baseline)
+    check_targets(points, checkpoints.existing_layout(state))
+    return state

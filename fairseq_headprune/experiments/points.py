@@ -78,7 +78,9 @@ def target_name(target: str) -> str:
 
 
 def in_setting(target: str, setting: str) -> str:
-    """A bare count in the encoder-only setting counts encoder heads; other text stays."""
+    """A bare count in the encoder-only setting counts encoder heads; other text stays. UserError for 0."""
+    if target.strip().isdecimal() and not int(target):
+        raise UserError(f"a sweep to {target} heads asks for no head at all: say how many are to stay")
     return f"enc-self={target}" if setting == "enc" and target.isdecimal() else target
 
 

@@ -9,7 +9,7 @@ from fairseq_headprune.nn.attention import HeadAttention
 from fairseq_headprune.nn.positions import ENCODINGS
 from fairseq_headprune.units.gates import HeadGates, check_options
 from fairseq_headprune.units.layout import HeadLayout, parse_types
-from fairseq_headprune.units.target import check_target, parse_target
+from fairseq_headprune.units.target import check_target, check_translates, parse_target
 
 
 @dataclass
@@ -116,4 +116,6 @@ def _check_criterion(cfg, layout: HeadLayout, types: Tuple[str, ...]) -> None:
     text = criterion.get("l0_target_heads", None) if criterion is not None else None
     if text:
         option, counts = "--l0-target-heads", layout.counts()
-        check_target(parse_target(text, option), {t: counts[t] for t in types}, option)
+        target = parse_target(text, option)
+        check_target(target, {t: counts[t] for t in types}, option)
+        check_translates(target, option)

@@ -41,7 +41,11 @@ def most_open(state: dict[str, Any], target: Mapping[str, int]) -> HeadLayout:
     """
     table = gate_table(state)
     if not table:
-        raise UserError("--keep chooses by the gates, and this checkpoint has none: use --layout")
+        raise UserError(
+            "--keep chooses by the gates, and this checkpoint has none: choose by another criterion "
+            "(headprune sweep --criteria gradient,confidence,lrp-alpha-beta,random --counts N), or name the "
+            "heads with --layout"
+        )
     gated = {t: sum(h.type == t for h in table) for t in ATTENTION_TYPES}
     check_target(target, gated, "--keep")
     kept: list[Head] = []

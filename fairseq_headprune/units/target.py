@@ -57,6 +57,16 @@ def check_target(target: Mapping[str, int], available: Mapping[str, int], option
             raise UserError(f"{option} asks for {wanted} heads {where}, the model has {have} to choose from")
 
 
+def check_translates(target: Mapping[str, int], option: str) -> None:
+    """UserError for a target under which nothing could be translated."""
+    if target.get("total") == 0:
+        raise UserError(f"{option} asks for no head at all: say how many are to stay")
+    if target.get("dec_enc") == 0:
+        raise UserError(
+            f"{option} leaves no dec-enc head, without which nothing can be translated: ask for some"
+        )
+
+
 def groups(target: Mapping[str, int]) -> dict[str, tuple]:
     """Name of each constraint -> the attention types it counts."""
     return {k: ATTENTION_TYPES if k == "total" else (k,) for k in target}

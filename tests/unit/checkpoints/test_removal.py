@@ -148,6 +148,9 @@ def test_keep_takes_the_most_open_gates(tmp_path):
     assert len(choose.most_open(state, {"total": 9})) == 9
     with pytest.raises(UserError, match="--keep asks for 25 heads"):
         choose.most_open(state, {"total": 25})
+    checkpoint_files.write(stock(), tmp_path / "stock.pt", "transformer")
+    with pytest.raises(UserError, match="has none: .*headprune sweep --criteria gradient,.*--layout"):
+        choose.most_open(checkpoints.load_checkpoint(tmp_path / "stock.pt"), {"total": 9})
 
 
 def test_description_shows_layout_probabilities_and_counts(tmp_path):

@@ -121,6 +121,23 @@ def test_a_model_without_gates_trains_and_is_warned_about(caplog):
     assert "has no gates" in caplog.text and "l0_penalty" not in log and torch.isfinite(loss)
 
 
+def test_gates_that_cost_nothing_are_warned_about_once(caplog):
+    (sample,) = samples([range(8)])
+    for options, model, times in (
+        ({}, gated().train(), 1),
+        ({"l0_lambda": 0.1}, gated().train(), 0),
+        ({"l0_target_heads": "3"}, gated().train(), 0),
+        ({}, gated().eval(), 0),  # fairseq-validate
+        ({}, stock().train(), 0),  # a control
+    ):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            loss = criterion(**options)
+            for _ in range(2):
+                loss(model, sample)
+        assert caplog.text.count("nothing will be pruned") == times, options
+
+
 @pytest.mark.parametrize(
     "options, message",
     [

@@ -34,6 +34,14 @@ def test_a_target_above_the_number_of_gated_heads_is_refused():
         target.check_target({"dec_self": 1}, {"enc_self": 12}, "--l0-target-heads")
 
 
+def test_no_head_at_all_is_refused():
+    with pytest.raises(UserError, match="--keep asks for no head at all: say how many"):
+        target.check_translates({"total": 0}, "--keep")
+    target.check_translates({"enc_self": 0, "dec_enc": 1}, "--targets")
+    with pytest.raises(UserError, match="--targets leaves no dec-enc head"):
+        target.check_translates({"dec_enc": 0}, "--targets")
+
+
 @given(st.lists(st.floats(-5, 5), min_size=1, max_size=20, unique=True), st.data())
 def test_the_threshold_leaves_exactly_the_wanted_gates(values, data):
     wanted = data.draw(st.integers(0, len(values)))
