@@ -34,6 +34,7 @@ setup(
     ],
     extras_require={
         "analysis": ["matplotlib>=3.7"],
+        "log": ["tensorboard"],
         "parse": ["stanza"],
         "deploy": ["ctranslate2"],
         "dev": ["pytest", "pytest-xdist", "hypothesis", "ruff", "mypy", "types-tqdm"],

@@ -137,9 +137,11 @@ def keep_every_sentence():
 def report_user_errors():
     """fairseq's command lines end with a traceback; a mistake of the user deserves one sentence.
 
-    A UserError that nobody catches is printed as such, with exit status 2; Ctrl-C is no fault at all.
+    A UserError that nobody catches is printed as such, with exit status 2. In its own programs Ctrl-C,
+    and what their own words say or a disk does, are no reason for a traceback either.
     """
     from fairseq_headprune.base.errors import UserError, exit_interrupted, exit_with
+    from fairseq_headprune.fairseq_adapter.plain_words import in_fairseq_program, sentence_for
 
     previous = sys.excepthook
     if getattr(previous, "reports_user_errors", False):
@@ -148,8 +150,12 @@ def report_user_errors():
     def hook(kind, error, traceback):
         if isinstance(error, UserError):
             exit_with(error)
-        if isinstance(error, KeyboardInterrupt):
-            exit_interrupted("the same command goes on from what it has saved")
+        if in_fairseq_program(traceback):
+            if isinstance(error, KeyboardInterrupt):
+                exit_interrupted("the same command goes on from what it has saved")
+            words = sentence_for(error)
+            if words:
+                exit_with(UserError(words))
         previous(kind, error, traceback)
 
     hook.reports_user_errors = True
@@ -285,12 +291,13 @@ def count_what_precedes_a_dummy():
 
 def apply():
     """All of the above, of command lines and of what training starts from; safe to call twice."""
-    from fairseq_headprune.fairseq_adapter import command_lines, starting_point
+    from fairseq_headprune.fairseq_adapter import command_lines, early_checks, starting_point
 
     command_lines.remember_command_lines()
     command_lines.help_with_every_option()
     command_lines.validate_without_a_task()
     command_lines.refuse_other_tasks()
+    early_checks.check_command_lines()
     starting_point.agree_with_starting_files()
     count_what_precedes_a_dummy()
     torchrun_without_gpu()

@@ -75,12 +75,6 @@ class RecordOptions:
         return cls(rules, cfg.relevance_table, cfg.dump_attention, types, cfg.relevance_max_tokens)
 
 
-def check_input(path: str) -> None:
-    """UserError when fairseq-interactive is to read a file that is not there ("-": standard input)."""
-    if path != "-" and (Path(path).is_dir() or not Path(path).exists()):
-        raise UserError(f"--input {path} is not a file: name a text file, or leave it out to type")
-
-
 def _check_paths(table: str | None, dump: str | None) -> None:
     # an empty name is what an unset variable of the shell leaves: hardly a wish to record nothing
     for option, path, what in (

@@ -23,7 +23,7 @@ from fairseq_headprune.checkpoints.support import unsupported
 from fairseq_headprune.fairseq_adapter.interactive_lines import FollowedByLines, NumberedLines
 from fairseq_headprune.lrp import ATTENTION_MODES, RULES
 from fairseq_headprune.recording.generator import RecordingGenerator
-from fairseq_headprune.recording.options import STARTS, RecordOptions, check_input
+from fairseq_headprune.recording.options import STARTS, RecordOptions
 from fairseq_headprune.recording.run import RunRecord, model_identity, say
 
 
@@ -255,8 +255,6 @@ class TranslationHeadpruneTask(TranslationTask):
         if self.record is None:
             subset = self._run.dataset.gen_subset
             dataset = None if self._interactive else self.dataset(subset)
-            if self._interactive:
-                check_input(self._run.interactive.input)
             self.record = RunRecord(
                 self.record_options,
                 self._models[0],
