@@ -174,20 +174,20 @@ def test_options_are_listed(capsys):
         ),
     ],
 )
-def test_named_architectures_set_their_defaults(arch, expected):
+def test_named_architectures_set_their_defaults(tiny, arch, expected):
     parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, ["data", *USER_DIR, "--arch", arch])
+    args = options.parse_args_and_arch(parser, [str(tiny.data), *USER_DIR, "--arch", arch])
     model = convert_namespace_to_omegaconf(args).model
     assert {k: model[k] for k in expected} == expected
 
 
-def test_stock_defaults_are_stock():
+def test_stock_defaults_are_stock(tiny):
     from argparse import Namespace
 
     from fairseq.models.transformer.transformer_legacy import base_architecture
 
     parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, ["data", *USER_DIR, "--arch", "gated_transformer"])
+    args = options.parse_args_and_arch(parser, [str(tiny.data), *USER_DIR, "--arch", "gated_transformer"])
     ours = convert_namespace_to_omegaconf(args).model
     stock = Namespace()
     base_architecture(stock)
