@@ -10,7 +10,6 @@ from pathlib import Path
 from tqdm import tqdm
 
 from fairseq_headprune.analysis import frequencies
-from fairseq_headprune.analysis.figures import command as figures
 from fairseq_headprune.analysis.parses import ConlluFile
 from fairseq_headprune.analysis.roles import options as roles_options
 from fairseq_headprune.analysis.roles import stream
@@ -49,6 +48,8 @@ def run(args: argparse.Namespace) -> None:
     with _folder(Path(args.out)) as out:
         _write(args, dump, types, relations, limits, out, started)
     if args.figures:
+        from fairseq_headprune.analysis.figures import command as figures  # loads matplotlib and fairseq
+
         figures.draw_heads(Path(args.out) / "heads.json", args.figures)
 
 

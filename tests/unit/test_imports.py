@@ -40,8 +40,11 @@ def test_the_library_loads_neither_fairseq_nor_torch(what):
     assert said(f"import sys, {what}; {HEAVY}") == "[]"
 
 
-@pytest.mark.parametrize("what", ["fairseq_headprune.units.gates", "fairseq_headprune.dump"])
-def test_gates_and_dumps_load_no_fairseq(what):
+@pytest.mark.parametrize(
+    "what",
+    ["fairseq_headprune.units.gates", "fairseq_headprune.dump", "fairseq_headprune.analysis.roles.command"],
+)
+def test_gates_dumps_and_roles_load_no_fairseq(what):
     assert "fairseq" not in said(f"import sys, {what}; {HEAVY}")
 
 
