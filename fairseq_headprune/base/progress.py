@@ -65,5 +65,5 @@ def write_whole(texts: Mapping[Path, str]) -> None:
     """Write several texts so that none is ever seen half-written, and all or none of them: every
     file is written under another name before the first one takes its own."""
     with ExitStack() as stack:
-        for path, text in reversed(texts.items()):  # the last one entered takes its place first
+        for path, text in reversed(list(texts.items())):  # the last one entered takes its place first
             stack.enter_context(replacing(path)).write_text(text, encoding="utf-8")

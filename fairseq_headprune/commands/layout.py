@@ -5,7 +5,7 @@ import shlex
 
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.models import architecture, starting_file
-from fairseq_headprune.selection import choose
+from fairseq_headprune.selection import gate_table
 
 
 def add_arguments(parser):
@@ -32,7 +32,7 @@ def run(args):
     elif args.flags:
         print(shlex.join(architecture.flags(starting_file.options_of(state))))
     elif args.json_gates:
-        print(json.dumps(choose.as_json(state), indent=1))
+        print(json.dumps(gate_table.as_json(state), indent=1))
     else:
-        print(choose.describe(state))
+        print(gate_table.describe(state))
         print("\nlayout: " + checkpoints.open_layout(state).to_json())

@@ -9,7 +9,8 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.models.layout_source import read_layout
-from fairseq_headprune.selection import choose
+from fairseq_headprune.selection import scores
+from fairseq_headprune.selection.choose import chosen
 from fairseq_headprune.units.target import parse_target
 
 
@@ -23,9 +24,26 @@ def add_arguments(parser):
     )
     parser.add_argument(
         "--keep",
-        help="keep exactly so many heads, those with the most open gates: "
+        help="keep exactly so many heads, those of highest score --by a criterion: "
         "a number, or per type like enc-self=10,dec-self=20",
     )
+    parser.add_argument(
+        "--by",
+        default="gates",
+        metavar="CRITERION",
+        help="what --keep chooses by: gates (default), gradient, confidence, lrp-RULE or random",
+    )
+    parser.add_argument(
+        "--data", metavar="FOLDER", help="binarised data whose 'valid' the scores are taken from"
+    )
+    parser.add_argument(
+        "--sentences",
+        type=int,
+        default=0,
+        metavar="N",
+        help="so many of its sentences (default: 200, 60 for lrp)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="of --by random (default: 1)")
     parser.add_argument(
         "--dense",
         action="store_true",
@@ -41,6 +59,11 @@ def run(args):
     """Run the command."""
     if args.layout is not None and args.keep is not None:
         raise UserError("give --layout or --keep, not both")
+    if args.keep is None and args.by != "gates":
+        raise UserError(f"--by {args.by} says how --keep chooses: say how many heads with --keep")
+    scores.check_criterion(args.by)
+    if args.sentences < 0:
+        raise UserError(f"--sentences must be at least 1, not {args.sentences}")
     removal.check_output(args.output, args.force)
     state = checkpoints.load_checkpoint(args.checkpoint)
     layout = None
@@ -48,7 +71,9 @@ def run(args):
         layout = read_layout(args.layout, "--layout")
         layout.check_within(checkpoints.existing_layout(state), f"--layout {args.layout}")
     elif args.keep is not None:
-        layout = choose.most_open(state, parse_target(args.keep, "--keep"))
+        target = parse_target(args.keep, "--keep")
+        found = scores.score_heads(args.by, args.checkpoint, args.data, args.seed, args.sentences)
+        layout = chosen(state, found, target, args.by)
     result = removal.remove_heads(state, layout, args.dense, args.fp16, args.force)
     removal.save(result, args.output, args.force)
     kept = checkpoints.open_layout(state) if layout is None else layout

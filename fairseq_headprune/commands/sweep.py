@@ -213,5 +213,5 @@ def run(args):
     if args.no_table:
         return
     print(pareto.compare(sweep.out, sweep.results))
-    if args.figures:
+    if args.figures and sweep.results:
         draw_figures(sweep.results, args.figures)

@@ -7,7 +7,6 @@ import shutil
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -65,7 +64,7 @@ class DumpWriter:
         self._waiting = 0
         self._next_shard = 0
         self._last_shard = time.monotonic()
-        self._lock: IO[str] | None = None
+        self._lock: FolderLock | None = None
         try:
             if self.directory.exists() and not self.directory.is_dir():
                 raise UserError(f"{directory} is no directory: give a new or empty one for the dump")

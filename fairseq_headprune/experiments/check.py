@@ -10,7 +10,7 @@ from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import SETTINGS, Point, needs
-from fairseq_headprune.selection import importance
+from fairseq_headprune.selection import scores
 from fairseq_headprune.translation.scoring import read_lines, sentences_in
 from fairseq_headprune.units.layout import ATTENTION_TYPES, HeadLayout, parse_types
 from fairseq_headprune.units.target import check_target, check_translates, parse_target
@@ -57,7 +57,7 @@ def check_points(points: Sequence[Point], out: Path) -> None:
         if source and source not in names and not (out / source / "layout.json").exists():
             raise UserError(f"point {point.name} needs {source}, which is neither in this sweep nor in {out}")
         if point.criterion:
-            importance.check_criterion(point.criterion)
+            scores.check_criterion(point.criterion)
 
 
 def check_targets(points: Sequence[Point], existing: HeadLayout) -> None:

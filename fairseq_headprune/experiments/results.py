@@ -17,7 +17,7 @@ from fairseq_headprune.checkpoints import removal
 from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.experiments import pareto
 from fairseq_headprune.experiments.points import Point
-from fairseq_headprune.selection import choose, importance
+from fairseq_headprune.selection import gate_table
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 
@@ -43,7 +43,7 @@ def gate_facts(folder: Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     state = checkpoints.load_checkpoint(path)
-    return choose.as_json(state)["counts"] or None
+    return gate_table.as_json(state)["counts"] or None
 
 
 def identity(path: str) -> dict[str, str]:
@@ -83,7 +83,7 @@ def make_result(
     return {
         "format": FORMAT,
         **point.to_dict(),
-        "sentences": importance.sentences_for(point.criterion, point.sentences) or None,
+        "sentences": scores.sentences_for(point.criterion, point.sentences) or None,
         "updates_in_all": updates,
         "heads": layout.counts(),
         "heads_in_all": len(layout),

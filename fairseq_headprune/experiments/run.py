@@ -18,7 +18,8 @@ from fairseq_headprune.experiments.analyse import Analysis, analyse
 from fairseq_headprune.experiments.check import check_sweep
 from fairseq_headprune.experiments.commands import Budget
 from fairseq_headprune.experiments.points import Point, needs
-from fairseq_headprune.selection import choose
+from fairseq_headprune.selection.choose import chosen
+from fairseq_headprune.selection.gate_table import gate_table
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 from fairseq_headprune.units.target import parse_target
@@ -214,19 +215,19 @@ def remove(
     start = time.monotonic()
     state = checkpoints.load_checkpoint(source)
     if target:
-        layout = choose.most_open(state, parse_target(target))
+        layout = chosen(state, gate_table(state), parse_target(target))
     removal.save(removal.remove_heads(state, layout), output, force=True)
     steps.finish(name, what, time.monotonic() - start)
 
 
 def criterion_layout(sweep: Sweep, point: Point, steps: Steps, state: dict[str, Any]) -> HeadLayout:
     """Heads of the baseline by another criterion; scores are kept for all points in OUT/importance."""
-    from fairseq_headprune.selection import importance
+    from fairseq_headprune.selection.scores import cached_scores
 
-    scores = importance.cached_scores(
+    scores = cached_scores(
         point.criterion, sweep.baseline, sweep.data, sweep.out / "importance", point.seed, point.sentences
     )
-    return importance.highest(scores, parse_target(point.target), checkpoints.open_layout(state))
+    return chosen(state, scores, parse_target(point.target), point.criterion)
 
 
 def translate(sweep: Sweep, steps: Steps, model: str, test: TestSet) -> dict[str, list[Any]]:

@@ -1,90 +1,49 @@
-"""Choosing heads of a checkpoint by their gates: a table of what they say, and a top-K."""
+"""The K heads of highest score: one algorithm, whatever the scores are."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
-import torch
-
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.checkpoints import reading as checkpoints
-from fairseq_headprune.nn.gate_report import count
-from fairseq_headprune.units import gates
-from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout, flag
+from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
 from fairseq_headprune.units.target import check_target, groups
 
 
-def gate_table(state: dict[str, Any]) -> dict[Head, float]:
-    """P(open) of every gated head of a checkpoint."""
-    layout, options = checkpoints.existing_layout(state), checkpoints.gate_options(state)
-    table = {}
-    for (key, layer), log_a in checkpoints.log_alphas(state).items():
-        for head, p in zip(layout[key][layer], gates.p_open(log_a, **options).tolist()):
-            table[Head(key, layer, head)] = p
-    return table
+def highest(
+    scores: Mapping[Head, float],
+    target: Mapping[str, int],
+    existing: HeadLayout,
+    otherwise: HeadLayout | None = None,
+    option: str = "--keep",
+) -> HeadLayout:
+    """Of the heads that have a score, the K of highest score of each group of ``target``, and all others.
 
+    Args:
+        target: ``{"total": K}`` or K by type, see `units.target.parse_target`.
+        existing: the heads that there are.
+        otherwise: of types that the target does not mention, these stay (default: ``existing``).
+        option: what a UserError for more heads than there are calls the target.
 
-def gate_counts(state: dict[str, Any]) -> dict[str, Any]:
-    """GateCounts per type that has gates."""
-    options, acting = checkpoints.gate_options(state), checkpoints.open_layout(state).counts()
-    found: dict[str, list] = {}
-    for (key, _), log_a in checkpoints.log_alphas(state).items():
-        found.setdefault(key, []).append(log_a)
-    counts = {t: count(torch.cat(found[t]), **options) for t in ATTENTION_TYPES if t in found}
-    return {t: replace(c, acting=acting[t]) for t, c in counts.items()}
-
-
-def most_open(state: dict[str, Any], target: Mapping[str, int]) -> HeadLayout:
-    """The existing heads less all but the K most open gates of each group of ``target``.
-
-    Types that the target does not mention keep the heads that act in evaluation.
+    Ties go to the earlier type, layer and number.
     """
-    table = gate_table(state)
-    if not table:
-        raise UserError(
-            "--keep chooses by the gates, and this checkpoint has none: choose by another criterion "
-            "(headprune sweep --criteria gradient,confidence,lrp-alpha-beta,random --counts N), or name the "
-            "heads with --layout"
-        )
-    gated = {t: sum(h.type == t for h in table) for t in ATTENTION_TYPES}
-    check_target(target, gated, "--keep")
-    kept: list[Head] = []
-    covered: set = set()
+    available = {t: sum(h.type == t and h in scores for h in existing) for t in ATTENTION_TYPES}
+    check_target(target, available, option)
+    kept = [h for h in existing if h not in scores]
+    covered: set[str] = set()
     for name, types in groups(target).items():
-        ranked = sorted((h for h in table if h.type in types), key=lambda h: (-table[h], h))
+        # sorting is stable: equal scores stay in the standard order
+        ranked = sorted((h for h in existing if h in scores and h.type in types), key=lambda h: -scores[h])
         kept += ranked[: target[name]]
         covered |= set(types)
-    existing, acting = checkpoints.existing_layout(state), checkpoints.open_layout(state)
-    kept += [h for h in existing if h not in table]
-    kept += [h for h in acting if h in table and h.type not in covered]
+    stay = existing if otherwise is None else otherwise
+    kept += [h for h in stay if h in scores and h.type not in covered]
     return HeadLayout.from_heads(kept, existing)
 
 
-def describe(state: dict[str, Any]) -> str:
-    """Text for people: the layout, P(open) per head, and the counts per type."""
-    whole = checkpoints.whole_layout(state)
-    lines = ["heads that act in evaluation:", checkpoints.open_layout(state).table(whole)]
-    table = gate_table(state)
-    if not table:
-        return "\n".join(lines + ["", "the checkpoint has no gates"])
-    lines += ["", "P(open) per head:"]
-    for key in ATTENTION_TYPES:
-        for layer in range(len(whole[key])):
-            row = [(h, p) for h, p in table.items() if (h.type, h.layer) == (key, layer)]
-            if row:
-                cells = "  ".join(f"{h.head}: {p:.3f}" for h, p in row)
-                lines.append(f"  {flag(key)} layer {layer}   {cells}")
-    lines += ["", "type      gates  open  closed  undecided  acting"]
-    for key, c in gate_counts(state).items():
-        total = c.open + c.closed + c.undecided
-        lines.append(f"{flag(key):8}  {total:5}  {c.open:4}  {c.closed:6}  {c.undecided:9}  {c.acting:6}")
-    return "\n".join(lines)
-
-
-def as_json(state: dict[str, Any]) -> dict[str, Any]:
-    """The same for programs: ``layout``, ``p_open`` by head, ``counts`` by type."""
-    return {
-        "layout": checkpoints.open_layout(state).to_dict(),
-        "p_open": {str(h): round(p, 6) for h, p in gate_table(state).items()},
-        "counts": {flag(t): vars(c) for t, c in gate_counts(state).items()},
-    }
+def chosen(
+    state: dict[str, Any], scores: Mapping[Head, float], target: Mapping[str, int], by: str = "gates"
+) -> HeadLayout:
+    """The layout that a checkpoint gets: `highest` among its heads, among those that act unless their
+    gates are asked. Types that the target does not mention keep the heads that act."""
+    acting = checkpoints.open_layout(state)
+    among = checkpoints.existing_layout(state) if by == "gates" else acting
+    return highest(scores, target, among, acting)

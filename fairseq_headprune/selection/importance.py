@@ -1,7 +1,6 @@
-"""Other ways of choosing heads than learned gates: scores per head, and the highest K of them.
+"""Scores of heads: how much each is worth by one criterion or another, the higher the more.
 
-All scores are of a model as it is, on a few sentences with their references (forced decoding):
-
+- ``gates``: P(open) of a gated checkpoint (section 6.1);
 - ``gradient``: Michel et al. (2019): the expected size of dL/dg_h at g_h = 1, g_h a factor on the
   output of head h, with scores of a layer divided by their Euclidean norm;
 - ``confidence``: mean over query tokens of the largest attention weight, end of sentence left out
@@ -9,14 +8,18 @@ All scores are of a model as it is, on a few sentences with their references (fo
 - ``lrp-RULE``: head relevance (appendix A): a head's absolute share of its layer, mean over steps;
 - ``random``: a random order.
 
-Heads of all layers are ranked in one list by these numbers. Gradient and relevance are normalised
-within a layer (by the norm of its scores, by their sum), so they compare heads of one layer; across
-layers the list says how far a head stands out among those of its own layer, not how much the layer
+All but gates and random are of a model as it is, on a few sentences with their references (forced
+decoding). Heads of all layers are ranked in one list by these numbers. Gradient and relevance are
+normalised within a layer (by the norm of its scores, by their sum), so they compare heads of one layer;
+across layers the list says how far a head stands out among those of its own layer, not how much the layer
 matters, and a layer with few heads left has large shares.
+
+A new criterion is a function here and its entry in `CRITERIA`.
 """
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,20 +30,13 @@ from fairseq_headprune import lrp
 from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.projections import attention_modules, existing_heads, existing_layout
 from fairseq_headprune.recording.maps import record_attention
+from fairseq_headprune.selection.baseline import Baseline, Batch
+from fairseq_headprune.selection.gate_table import gate_table
 from fairseq_headprune.units.layout import ATTENTION_TYPES, Head, HeadLayout
-from fairseq_headprune.units.target import check_target, groups
-
-CRITERIA = ("gradient", "confidence", *(f"lrp-{rule}" for rule in lrp.RULES), "random")
-SENTENCES = 200
-"""Sentences of the validation set that scores are taken from unless another number is given."""
-RELEVANCE_SENTENCES = 60
-"""Fewer for relevance, which costs more."""
 
 Scores = dict[Head, float]
 Place = tuple[str, int]
 """Kind of attention and layer."""
-Batch = Mapping[str, Tensor]
-"""``src_tokens``, ``src_lengths``, ``prev_output_tokens``, ``target``, each [sentences, tokens]."""
 
 
 def gradient_importance(model: nn.Module, batches: Iterable[Batch]) -> Scores:
@@ -158,90 +154,35 @@ def _named(model: nn.Module, values) -> Scores:
     }
 
 
-def highest(scores: Scores, target: Mapping[str, int], existing: HeadLayout) -> HeadLayout:
-    """The K heads of highest score of each group of ``target`` ({"total": K} or by type).
-
-    Types that the target does not mention keep all heads. Ties go to the earlier type, layer and number.
-    """
-    check_target(target, existing.counts(), "the head count")
-    kept: list[Head] = []
-    covered: set = set()
-    for name, types in groups(target).items():
-        # sorting is stable: equal scores stay in the standard order
-        ranked = sorted((h for h in existing if h.type in types), key=lambda h: -scores[h])
-        kept += ranked[: target[name]]
-        covered |= set(types)
-    kept += [h for h in existing if h.type not in covered]
-    return HeadLayout.from_heads(kept, existing)
-
-
-def first_batches(task, subset: str, sentences: int, size: int = 20) -> list[Batch]:
-    """The first sentences of a subset, in batches."""
-    task.load_dataset(subset)
-    dataset = task.dataset(subset)
-    count = min(sentences, len(dataset))
-    batches: list[Batch] = []
-    for start in range(0, count, size):
-        sample = dataset.collater([dataset[i] for i in range(start, min(start + size, count))])
-        batches.append({**sample["net_input"], "target": sample["target"]})
-    return batches
-
-
-def check_criterion(criterion: str) -> None:
-    """UserError for a criterion that does not exist."""
-    if criterion not in CRITERIA:
-        raise UserError(f"unknown criterion '{criterion}': use {', '.join(CRITERIA)}")
-
-
-def sentences_for(criterion: str, asked: int = 0) -> int:
-    """How many sentences scores are taken from (``asked`` 0: the default); 0 when none is read."""
-    if criterion in ("", "random"):
-        return 0
-    return asked or (RELEVANCE_SENTENCES if criterion.startswith("lrp-") else SENTENCES)
-
-
-def score_heads(
-    criterion: str, checkpoint: str, data: str, seed: int = 1, sentences: int = 0, subset: str = "valid"
-) -> Scores:
-    """Scores of all heads of a checkpoint, from the first ``sentences`` of a subset (0: the default);
-    UserError for a criterion that does not exist."""
-    from fairseq_headprune.checkpoints import reading as checkpoints
-
-    check_criterion(criterion)
-    if criterion == "random":
-        return random_scores(checkpoints.open_layout(checkpoints.load_checkpoint(checkpoint)), seed)
-    model, _, task = checkpoints.load_model(checkpoint, data)
-    batches = first_batches(task, subset, sentences_for(criterion, sentences))
-    if criterion == "gradient":
-        return gradient_importance(model, batches)
-    if criterion == "confidence":
-        return confidence(model, batches, task.target_dictionary.eos())
-    return relevance(model, batches, criterion[len("lrp-") :])
-
-
-def to_json(scores: Scores) -> dict[str, float]:
-    """Head as text -> score."""
-    return {str(head): value for head, value in scores.items()}
-
-
-def from_json(data: Mapping[str, float]) -> Scores:
-    """The inverse of ``to_json``."""
-    from fairseq_headprune.units.layout import parse_head
-
-    return {parse_head(text): float(value) for text, value in data.items()}
-
-
-def cached_scores(
-    criterion: str, checkpoint: str, data: str, folder: Path, seed: int = 1, sentences: int = 0
-) -> Scores:
-    """Scores from FOLDER/CRITERION-SENTENCES.json, computed and kept there when there is no such file."""
-    from fairseq_headprune.base.steps import read_json, write_json
-
-    count = sentences_for(criterion, sentences)
-    name = f"random-seed{seed}" if criterion == "random" else f"{criterion}-{count}"
-    path = Path(folder) / f"{name}.json"
-    if path.exists():
-        return from_json(read_json(path))
-    scores = score_heads(criterion, checkpoint, data, seed, count)
-    write_json(to_json(scores), path)
+def _by_gates(baseline: Baseline) -> Scores:
+    scores = gate_table(baseline.state)
+    if not scores:
+        raise UserError(
+            f"{baseline.checkpoint} has no gates to choose by: choose by another criterion, "
+            + ", ".join(name for name in CRITERIA if name != "gates")
+        )
     return scores
+
+
+def _by_relevance(baseline: Baseline, rule: str) -> Scores:
+    return relevance(baseline.model, baseline.batches, rule)
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One way of scoring the heads of a checkpoint."""
+
+    scores: Callable[[Baseline], Scores]
+    sentences: int = 0
+    """How many sentences it reads unless another number is given; 0 when it reads none."""
+
+
+CRITERIA: dict[str, Criterion] = {
+    "gates": Criterion(_by_gates),
+    "gradient": Criterion(lambda b: gradient_importance(b.model, b.batches), 200),
+    "confidence": Criterion(lambda b: confidence(b.model, b.batches, b.eos), 200),
+    # fewer sentences, since relevance costs more
+    **{f"lrp-{rule}": Criterion(partial(_by_relevance, rule=rule), 60) for rule in lrp.RULES},
+    "random": Criterion(lambda b: random_scores(b.layout, b.seed)),
+}
+"""Name on command lines -> criterion."""

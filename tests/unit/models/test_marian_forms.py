@@ -18,7 +18,7 @@ from fairseq_headprune.nn.projections import attention_modules, existing_layout
 from fairseq_headprune.nn.ssru import SSRU
 from fairseq_headprune.recording.maps import record_attention
 from fairseq_headprune.recording.relevance_table import RelevanceTable
-from fairseq_headprune.selection import choose
+from fairseq_headprune.selection import gate_table
 from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers import checkpoint_files
 from tests.helpers.our_models import config, gated, set_log_a
@@ -179,7 +179,7 @@ def test_removal_from_a_checkpoint(tmp_path, tied):
     model, path = marian_file(tmp_path, share_all_embeddings=tied)
     src, lengths, prev, _ = batch(LENGTHS)
     state = checkpoints.load_checkpoint(path)
-    assert checkpoints.open_layout(state) == SOME and "dec-self" not in choose.describe(state)
+    assert checkpoints.open_layout(state) == SOME and "dec-self" not in gate_table.describe(state)
     small = tmp_path / "small.pt"
     removal.save(removal.remove_heads(state), small)
     again = checkpoint_files.load(small)

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from fairseq_headprune.base.errors import UserError
 from fairseq_headprune.nn.projections import attention_modules, existing_layout
 from fairseq_headprune.recording.maps import record_attention
 from fairseq_headprune.selection import importance
@@ -138,53 +137,8 @@ def test_relevance_is_the_mean_absolute_share_of_every_step(model, rule):
 
 
 FULL = HeadLayout.full(2, 2, 1, 2)
-SCORES = {head: float(i % 4) for i, head in enumerate(FULL)}
-
-
-@pytest.mark.parametrize(
-    "target, kept",
-    [
-        ({"enc_self": 1}, {"enc_self": [[], [1]], "dec_self": [[0, 1]], "dec_enc": [[0, 1]]}),
-        ({"enc_self": 0, "dec_self": 1}, {"enc_self": [[], []], "dec_self": [[1]], "dec_enc": [[0, 1]]}),
-        ({"total": 8}, FULL.to_dict()),
-        # equal scores: the standard order decides
-        ({"total": 3}, {"enc_self": [[], [0, 1]], "dec_self": [[]], "dec_enc": [[1]]}),
-    ],
-)
-def test_highest(target, kept):
-    assert importance.highest(SCORES, target, FULL).to_dict() == kept
-
-
-def test_highest_refuses_more_heads_than_there_are():
-    with pytest.raises(UserError, match="asks for 9 heads in all"):
-        importance.highest(SCORES, {"total": 9}, FULL)
 
 
 def test_random_scores_depend_on_the_seed_alone():
     assert importance.random_scores(FULL, 1) == importance.random_scores(FULL, 1)
     assert importance.random_scores(FULL, 1) != importance.random_scores(FULL, 2)
-
-
-def test_json_round_trip():
-    assert importance.from_json(importance.to_json(SCORES)) == SCORES
-    assert importance.to_json({Head("dec_enc", 1, 3): 0.5}) == {"dec-enc:1:3": 0.5}
-
-
-def test_an_unknown_criterion_is_refused():
-    with pytest.raises(UserError, match="unknown criterion 'luck': use gradient, confidence, lrp-"):
-        importance.score_heads("luck", "model.pt", "data")
-
-
-def test_scores_of_other_numbers_of_sentences_are_kept_apart(tmp_path, monkeypatch):
-    asked = []
-
-    def score(criterion, checkpoint, data, seed, sentences):
-        asked.append((criterion, sentences))
-        return {Head("enc_self", 0, 0): float(len(asked))}
-
-    monkeypatch.setattr(importance, "score_heads", score)
-    first = importance.cached_scores("lrp-epsilon", "m", "d", tmp_path)
-    assert importance.cached_scores("lrp-epsilon", "m", "d", tmp_path, sentences=60) == first
-    assert importance.cached_scores("lrp-epsilon", "m", "d", tmp_path, sentences=5) != first
-    importance.cached_scores("gradient", "m", "d", tmp_path)
-    assert asked == [("lrp-epsilon", 60), ("lrp-epsilon", 5), ("gradient", 200)]
