@@ -5,7 +5,7 @@ import itertools
 import pickletools
 import zipfile
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import IO
 
 import torch
 
@@ -31,7 +31,7 @@ def foreign_name(path) -> str | None:
         return None
 
 
-def _first_foreign(file: BinaryIO) -> str | None:
+def _first_foreign(file: IO[bytes]) -> str | None:
     allowed = _allowed()
     for _ in range(PICKLES):
         try:
@@ -43,12 +43,12 @@ def _first_foreign(file: BinaryIO) -> str | None:
     return None
 
 
-def _names(file: BinaryIO) -> Iterator[str]:
+def _names(file: IO[bytes]) -> Iterator[str]:
     """``module.name`` of everything that one pickle would look up."""
     strings: list[str] = []
     for op, argument, _ in itertools.islice(pickletools.genops(file), MOST):
         if op.name in ("GLOBAL", "INST"):
-            yield argument.replace(" ", ".", 1)
+            yield str(argument).replace(" ", ".", 1)
         elif op.name == "STACK_GLOBAL":
             yield ".".join(strings[-2:])
         elif op.name.startswith("EXT"):
@@ -63,5 +63,5 @@ def _allowed() -> frozenset[str]:
 
         return frozenset({**unpickler._get_allowed_globals(), **unpickler._get_user_allowed_globals()})
     except (ImportError, AttributeError):  # another torch: then at least its own names and fairseq's
-        added = getattr(torch.serialization, "get_safe_globals", list)()
+        added: list = getattr(torch.serialization, "get_safe_globals", list)()
         return frozenset(f"{c.__module__}.{c.__qualname__}" for c in added if isinstance(c, type))
