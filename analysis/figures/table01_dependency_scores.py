@@ -6,6 +6,9 @@ Table 1 of the paper, for every model given.
 from fairseq_headprune.analysis.figures import style
 from fairseq_headprune.base import files
 
+DISTANCES = ("1", "2", "3-4", "5-8", "9+")
+"""Distances of related words, in words, as heads.json tells them apart."""
+
 
 def draw(inputs):
     """Markdown."""
@@ -23,6 +26,7 @@ def draw(inputs):
                 "gain, points",
                 "p",
                 "elsewhere, %",
+                f"at distance {' / '.join(DISTANCES)}, %",
                 "n",
             ]
         ]
@@ -44,6 +48,7 @@ def draw(inputs):
                         _gain(m),
                         "–" if m.get("gain_p_holm") is None else f"{m['gain_p_holm']:.2g}",
                         "–" if m.get("away") is None else f"{100 * m['away']:.1f}",
+                        _by_distance(m),
                         f"{m['n']:,}",
                     ]
                 )
@@ -60,6 +65,12 @@ def draw(inputs):
             "chosen on the same sentences, so its accuracy is a little too high.\n"
         )
     return "\n".join(text)
+
+
+def _by_distance(m) -> str:
+    found = m.get("by_distance") or {}
+    shares = [found.get(distance) for distance in DISTANCES]
+    return " / ".join("–" if share is None else f"{100 * share:.0f}" for share in shares)
 
 
 def _gain(m) -> str:

@@ -349,6 +349,12 @@ def test_table_1_names_the_best_head_and_table_2_the_model_from_scratch(given):
     head, m = given.tables[0].best("obj", "d->h")
     line = next(row for row in one.splitlines() if row.startswith("| obj | o→v"))
     assert f"{head.layer}:{head.head}" in line and f"{100 * m['accuracy']:.1f}" in line
+    cells = [cell.strip() for cell in line.strip("|").split("|")]
+    gain = f"{100 * m['gain']:+.1f} [{100 * m['gain_low']:+.1f}, {100 * m['gain_high']:+.1f}]"
+    everywhere = f"{100 * m['accuracy']:.0f}"
+    assert cells[7:11] == [
+        gain, f"{m['gain_p_holm']:.2g}", f"{100 * m['away']:.1f}", " / ".join([everywhere] * 4 + ["–"])
+    ]  # fmt: skip
     two = command.draw("table02_all_types", given)["table02_all_types"]
     cells = [c.strip() for c in next(r for r in two.splitlines() if "all-l1" in r).strip("|").split("|")]
     assert cells[1:6] == ["14", "31", "30", "75", "38.70"] and cells[-1] == "36.50"
