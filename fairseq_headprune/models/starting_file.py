@@ -22,14 +22,15 @@ from fairseq_headprune.units.layout import HeadLayout, flag, parse_types
 logger = logging.getLogger(__name__)
 
 
-def starting_file(options) -> str | None:
-    """The file that fairseq-train takes weights from with these checkpoint options, if it exists."""
-    path = options.restore_file
+def starting_file(options) -> tuple[str | None, bool]:
+    """The file that fairseq-train takes weights from with these checkpoint options, if it exists, and whether
+    that is the run's own, with which it goes on."""
+    path, own = options.restore_file, False
     if path == "checkpoint_last.pt":  # fairseq's default: go on with a run, if there is one
         path = os.path.join(options.save_dir, path)
-        if not os.path.exists(path):
-            path = options.finetune_from_model
-    return path if path and os.path.isfile(path) else None
+        own = os.path.isfile(path)
+        path = path if own else options.finetune_from_model
+    return (path, own) if path and os.path.isfile(path) else (None, False)
 
 
 def take_over(cfg, task, given: Collection[str], gate_types: str) -> None:
@@ -43,13 +44,13 @@ def take_over(cfg, task, given: Collection[str], gate_types: str) -> None:
     if root is None:
         return
     check_configuration({"cfg": root}, "this training")  # as whoever reads its files will
-    path = starting_file(root.checkpoint) if "checkpoint" in root else None
+    path, own = starting_file(root.checkpoint) if "checkpoint" in root else (None, False)
     if path is None:
         return
     state = checkpoints.load_checkpoint(path)
     there = options_of(state)
     heads = cfg.get("head_layout") and read_layout(cfg.head_layout)
-    if os.path.dirname(path) == root.checkpoint.save_dir:
+    if own:
         heads = _cut_already(cfg, there, heads)
     decision = agree(there, OmegaConf.to_container(cfg, resolve=True), given)
     if decision.refuse:
