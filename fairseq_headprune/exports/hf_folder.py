@@ -58,11 +58,11 @@ def _for_hugging_face(source: Source) -> Source:
     Special words have the same ids in both languages, as its one configuration wants; ``<pad>`` is last
     where the languages share their words, as in OPUS-MT. A new one is a vector of zeros, as Marian starts.
     """
-    shared = source.options["share_all_embeddings"]
+    one_list = list(source.vocabularies[0].words) == list(source.vocabularies[1].words)
 
     def ordered(words):
         rest = [w for w in words if w not in (EOS, UNK, PAD)]
-        return [EOS, UNK, *rest, PAD] if shared else [EOS, UNK, PAD, *rest]
+        return [EOS, UNK, *rest, PAD] if one_list else [EOS, UNK, PAD, *rest]
 
     one, other = (ordered(v.words) for v in source.vocabularies)
     result = trained.reordered(source, (one, other))
@@ -93,7 +93,7 @@ def _texts(source: Source) -> dict[str, Any]:
     """File -> content of the small ones."""
     o, (one, other) = source.options, (v.words for v in source.vocabularies)
     eos, unk, pad = (other.index(word) for word in (EOS, UNK, PAD))
-    separate = not o["share_all_embeddings"]
+    separate = one != other
     activation = {ours: theirs for theirs, ours in options.HF_ACTIVATION.items()}[o["activation_fn"]]
     start = eos if o["decoder_start"] == "eos" else pad
     ids = {
@@ -116,7 +116,7 @@ def _texts(source: Source) -> dict[str, Any]:
         "max_position_embeddings": o["max_source_positions"],
         "static_position_embeddings": True,
         "scale_embedding": o["scale_embedding"],
-        "share_encoder_decoder_embeddings": not separate,
+        "share_encoder_decoder_embeddings": o["share_all_embeddings"],
         "tie_word_embeddings": o["share_decoder_input_output_embed"],
         "normalize_before": False,
         "is_encoder_decoder": True,

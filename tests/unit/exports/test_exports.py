@@ -17,6 +17,7 @@ from fairseq_headprune.units.layout import HeadLayout
 from tests.helpers.imported import fairseq_ids, open_source
 from tests.reference.hf_marian import HFMarian
 from tests.reference.marian import Reference
+from tests.unit.imports.test_known_reports import hugging_face
 
 GONE = ((0, 3), (1,), (2,)), ((), (0, 1, 2)), ((0, 2), (3,))
 """Heads that stay, of 3 encoder and 2 decoder layers."""
@@ -110,6 +111,26 @@ def test_a_marian_file_gives_the_same_logits(pruned, tmp_path, name):
     for (inputs, outputs), wanted in zip(pairs(words), ours(small, folder, words)):
         found = reference.logits(inputs, outputs).log_softmax(-1)
         torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5)
+
+
+def test_separate_vocabularies_keep_theirs_and_agree_on_special_words(tmp_path):
+    folder = hugging_face(tmp_path / "hf", share_encoder_decoder_embeddings=False)
+    before = hf_folder.read(folder)
+    open_source(before, tmp_path / "model")
+    hf_export.write(trained.read(tmp_path / "model")[0], tmp_path / "out")
+    again = hf_folder.read(tmp_path / "out")
+    lists = [list(v.words) for v in again.vocabularies]
+    assert [len(words) for words in lists] == [40, 53] and lists[0][:3] == lists[1][:3] == [
+        "</s>",
+        "<unk>",
+        "<pad>",
+    ]
+    for old, new in zip(before.vocabularies, again.vocabularies):
+        assert sorted(old.words) == sorted(new.words)
+    assert json.loads((tmp_path / "out/tokenizer_config.json").read_text())["separate_vocabs"]
+    pair = torch.tensor([5, 9, 0]), torch.tensor([7, 51, 0])  # these folders have the same ids
+    wanted = HFMarian(folder).logits(*pair)
+    torch.testing.assert_close(HFMarian(tmp_path / "out").logits(*pair), wanted)
 
 
 def test_another_reader_of_marian_files_scores_alike(pruned, tmp_path):
