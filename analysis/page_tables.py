@@ -13,6 +13,7 @@ from scipy.stats import spearmanr
 
 from fairseq_headprune.analysis import head_table
 from fairseq_headprune.analysis.ablation import table as ablation_table
+from fairseq_headprune.analysis.ablation.function_table import function_table
 from fairseq_headprune.analysis.figures.style import relation_text
 from fairseq_headprune.analysis.head_table import HeadTable
 from fairseq_headprune.analysis.roles import heads as roles
@@ -360,6 +361,7 @@ TABLES: Mapping[str, Callable[..., str]] = {
     "off-alone": alone_table,
     "off-layers": layers_table,
     "off-bleu": bleu_table,
+    "off-function": function_table,
 }
 
 

@@ -122,6 +122,42 @@ def test_bleu_is_shown_of_the_heads_that_have_it(folder):
     ]
 
 
+def by_function(folder, replace, heads="positional", contrast=0.01):
+    """A table of ``ablate --by-function`` with one set and one relation, under the name of its replacement."""
+    about = {"set": heads, "heads": ["enc-self:0:1", "enc-self:2:0"]}
+    ends = {"contrast_low": None if contrast is None else -0.005, "contrast_high": 0.02}
+    records = [
+        {**about, "relation": None, "difference": 0.03, "low": 0.02, "high": 0.04},
+        {
+            **about,
+            "relation": "obj",
+            "contrast": contrast,
+            **ends,
+            "sentences_with": 7,
+            "sentences_without": 9,
+        },
+    ]
+    path = folder / replace / "by_function.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"provenance": {"options": {"replace": replace}}, "records": records}))
+
+
+def test_heads_of_a_function_side_by_side(tmp_path):
+    by_function(tmp_path, "uniform", contrast=None)
+    by_function(tmp_path, "zero")
+    assert show(tmp_path, "off-function", ".").splitlines() == [
+        "| heads | sentences | zero | uniform |",
+        "| --- | --- | ---: | ---: |",
+        "| positional: enc-self:0:1, enc-self:2:0 | all | +0.0300 [+0.0200, +0.0400] | +0.0300 [+0.0200, +0.0400] |",
+        "|  | obj, 7 / 9 | +0.0100 [−0.0050, +0.0200] | – |",
+    ]
+    by_function(tmp_path, "offset", heads="syntactic")
+    with pytest.raises(UserError, match="are of different sets"):
+        show(tmp_path, "off-function", ".")
+    with pytest.raises(UserError, match="has no folder with a by_function.json"):
+        show(tmp_path, "off-function", "zero")
+
+
 def test_measures_that_are_missing_are_dashes(folder):
     table = json.loads((folder / "pruned" / "heads.json").read_text())
     for r in table["heads"]:
