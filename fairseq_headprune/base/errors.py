@@ -51,7 +51,8 @@ def command(main):
     def run(argv=None):
         try:
             result = main(argv)
-            _finish_output()
+            if sys.stdout is not None:
+                sys.stdout.flush()  # a full disk or a closed pipe shows here, and not after the end
             return result
         except UserError as error:
             exit_with(error)
@@ -64,22 +65,10 @@ def command(main):
             exit_with(UserError("the memory is too small for this: take less at a time, or a larger machine"))
         except OSError as error:
             _forget_output()
-            where = f"cannot read or write {error.filename}" if error.filename else "a read or write failed"
-            exit_with(UserError(f"{where}: {error.strerror or error}"))
+            where = error.filename or "a file or standard output"
+            exit_with(UserError(f"cannot read or write {where}: {error.strerror or error}"))
 
     return run
-
-
-def _finish_output() -> None:
-    """What is printed goes out now: a full disk or a closed pipe shows here, and not after the end."""
-    try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        _forget_output()
-        raise CannotWrite(f"cannot write to standard output: {error.strerror or error}") from None
 
 
 def _forget_output() -> None:

@@ -32,7 +32,11 @@ def ends(error, capsys):
         ),
         (BrokenPipeError(32, "Broken pipe"), 141, ""),
         (OSError(28, "No space left", "a.csv"), 2, "error: cannot read or write a.csv: No space left\n"),
-        (OSError(5, "Input/output error"), 2, "error: a read or write failed: Input/output error\n"),
+        (
+            OSError(5, "Input/output error"),
+            2,
+            "error: cannot read or write a file or standard output: Input/output error\n",
+        ),
     ],
 )
 def test_every_end_has_its_sentence_and_status(error, status, said, capsys):
@@ -61,7 +65,10 @@ def test_faults_of_ours_keep_their_traceback():
 
 @pytest.mark.parametrize(
     "out, status, said",
-    [("| head -n 0", 141, ""), ("> /dev/full", 2, "error: cannot write to standard output: No space left")],
+    [
+        ("| head -n 0", 141, ""),
+        ("> /dev/full", 2, "error: cannot read or write a file or standard output: No space left"),
+    ],
 )
 def test_output_that_nobody_takes(out, status, said):
     program = f"{sys.executable} -m fairseq_headprune --help"
