@@ -18,6 +18,7 @@ from fairseq_headprune.dump import file_sha256
 from fairseq_headprune.experiments import pareto
 from fairseq_headprune.experiments.points import Point
 from fairseq_headprune.selection import gate_table
+from fairseq_headprune.selection.scores import sentences_for
 from fairseq_headprune.translation import scoring
 from fairseq_headprune.units.layout import HeadLayout
 
@@ -83,7 +84,7 @@ def make_result(
     return {
         "format": FORMAT,
         **point.to_dict(),
-        "sentences": scores.sentences_for(point.criterion, point.sentences) or None,
+        "sentences": sentences_for(point.criterion, point.sentences) or None,
         "updates_in_all": updates,
         "heads": layout.counts(),
         "heads_in_all": len(layout),

@@ -580,7 +580,7 @@ def test_remove_refuses_with_status_2(tiny, pruned, tmp_path, capsys):
     for args, word in (
         ([pruned, out], "exists already"),
         ([tmp_path / "none.pt", tmp_path / "x.pt"], "does not exist"),
-        ([tiny.checkpoint, tmp_path / "x.pt", "--keep", "3"], "has none"),
+        ([tiny.checkpoint, tmp_path / "x.pt", "--keep", "3"], "has no gates to choose by"),
         ([tiny.checkpoint, tmp_path / "x.pt", "--layout", '{"enc_self": []}'], "exactly the keys"),
     ):
         with pytest.raises(SystemExit) as caught:

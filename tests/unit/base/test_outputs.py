@@ -22,6 +22,7 @@ OPTIONS = {
     "report": ["--out"],
     "import": ["--out"],
     "encode": ["--out"],
+    "translate": ["--dump-attention"],
 }
 
 
